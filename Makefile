@@ -1,0 +1,41 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set the machine up first.
+SHELL := /bin/bash
+PY := .venv/bin/python
+AREA ?=
+
+.PHONY: help setup demo test check bench fmt clean
+
+help:
+	@echo "make demo     attach two namespaces to a real network, ping, clean up"
+	@echo "make test     every test lane this machine can run"
+	@echo "make check    lint, types, layers, unit lane: seconds"
+	@echo "make bench    measure against real peers (AREA=cni for one area)"
+	@echo "make setup    what the four above share; says what it installs"
+	@echo "make clean    remove what setup and the runs have built"
+
+setup:
+	@tools/setup
+
+demo: setup
+	@$(PY) -m demo
+
+test: setup
+	@$(PY) -m pytest --every-lane
+
+check: setup
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@$(PY) -m pytest -m unit
+
+bench: setup
+	@$(PY) -m bench $(AREA)
+
+fmt: setup
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+clean:
+	rm -rf .venv .peers build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""`netloom cni`: cnitool's verbs, environment, container IDs and cache, and a little more."""

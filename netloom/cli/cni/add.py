@@ -1,0 +1,36 @@
+"""Attach a namespace to a network and print the result: JSON, or something to read on a terminal.
+
+environment:
+  NETCONFPATH  directory of network configurations (default: /etc/cni/net.d)
+  CNI_PATH     directories of plugins (default: /opt/cni/bin:/usr/lib/cni)
+  CNI_ARGS     arguments for the plugins, KEY=VALUE;KEY=VALUE
+  CAP_ARGS     capability arguments, a JSON object
+  CNI_IFNAME   interface name, unless --ifname says another
+
+examples:
+  netloom cni add mynet /run/netns/web
+  CAP_ARGS='{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}' \\
+    netloom cni add mynet /run/netns/web -i net1 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_json
+from ..views import print_result
+from . import target
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    target.add_attachment(parser)
+    target.add_runtime(parser)
+    parser.add_argument("--cleanup", action="store_true", help="if it fails, undo it at once with DEL")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    network = target.network(args)
+    result = target.runtime(args).add(network, target.endpoint(args), cleanup=args.cleanup)
+    print_result(result, as_json=args.json)
+    return 0

@@ -1,0 +1,41 @@
+"""List the attachments in the result cache, whoever made them: netloom, cnitool or a container runtime.
+
+examples:
+  netloom cni attachments
+  netloom cni attachments --container web-1 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ...cni import Runtime
+from ..arguments import add_json
+from ..views import for_a_person, print_json, table
+from . import target
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--container", metavar="ID", default="", help="only those of one container")
+    target.add_cache_dir(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    found = Runtime([], cache_dir=args.cache_dir).attachments(args.container)
+    if for_a_person(args.json):
+        rows = [[it.network, it.container_id, it.ifname, it.netns or "-"] for it in found]
+        print("\n".join(table(rows, ["NETWORK", "CONTAINER", "INTERFACE", "NETNS"])))
+    else:
+        print_json(
+            [
+                {
+                    "network": it.network,
+                    "containerID": it.container_id,
+                    "ifName": it.ifname,
+                    "netns": it.netns,
+                }
+                for it in found
+            ]
+        )
+    return 0

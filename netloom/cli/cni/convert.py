@@ -1,0 +1,43 @@
+"""Write a CNI result in another version. It is read from FILE, or from standard input.
+
+examples:
+  netloom cni convert --to 0.4.0 result.json
+  netloom cni add mynet /run/netns/web | netloom cni convert --to 0.2.0
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ...cni import IOFailure, decode_result
+from ...cni.files import read_document
+from ...cni.versions import ALL
+from ...cni.wire import DOCUMENT_MAX
+from ..arguments import add_json
+from ..failure import UsageError
+from ..views import print_result
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, choices=ALL, metavar="VERSION", help=", ".join(ALL))
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="default: standard input")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    result = decode_result(_read(args.file), "not a CNI result")
+    print_result(result.as_version(args.to), as_json=args.json)
+    return 0
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        data = sys.stdin.buffer.read(DOCUMENT_MAX + 1)
+        if len(data) > DOCUMENT_MAX:
+            raise UsageError(f"standard input is larger than {DOCUMENT_MAX >> 20} MiB")
+        return data
+    try:
+        return read_document(path)
+    except OSError as cause:
+        raise IOFailure(f"cannot read {path}: {cause.strerror}") from cause

@@ -1,0 +1,105 @@
+"""What the `cni` commands work on, from their arguments and cnitool's environment variables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from ...cni import DEFAULT_CACHE_DIR, CNIError, Endpoint, NetworkConfig, Problem, Runtime, load_network
+from ...cni.wire import decode_object
+from ..arguments import seconds
+from ..failure import UsageError
+
+DEFAULT_CONFIG_DIR = "/etc/cni/net.d"
+# Where runtimes and the distribution put plugins; cnitool has no default.
+DEFAULT_PLUGIN_DIRS = "/opt/cni/bin:/usr/lib/cni"
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("network", metavar="NETWORK", help="a network's name in NETCONFPATH")
+
+
+def add_attachment(parser: argparse.ArgumentParser) -> None:
+    add_network(parser)
+    parser.add_argument("netns", metavar="NETNS", help="the namespace's path, such as /run/netns/NAME")
+    parser.add_argument("ignored", nargs="*", help=argparse.SUPPRESS)  # as cnitool does
+    add_ifname(parser)
+
+
+def add_ifname(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
+
+
+def add_runtime(parser: argparse.ArgumentParser) -> None:
+    add_cache_dir(parser)
+    parser.add_argument(
+        "--timeout", type=seconds, default=120.0, metavar="SECONDS", help="for all of it (default: 120)"
+    )
+
+
+def add_cache_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache-dir",
+        default=DEFAULT_CACHE_DIR,
+        metavar="DIR",
+        help=f"where results are kept (default: {DEFAULT_CACHE_DIR})",
+    )
+
+
+def config_dir() -> str:
+    return os.environ.get("NETCONFPATH") or DEFAULT_CONFIG_DIR
+
+
+def plugin_dirs() -> list[str]:
+    return (os.environ.get("CNI_PATH") or DEFAULT_PLUGIN_DIRS).split(os.pathsep)
+
+
+def runtime(args: argparse.Namespace) -> Runtime:
+    return Runtime(plugin_dirs(), cache_dir=args.cache_dir, timeout=args.timeout)
+
+
+def network(args: argparse.Namespace) -> NetworkConfig:
+    return load_network(config_dir(), args.network, report=warn_of)
+
+
+def warn_of(problem: Problem) -> None:
+    print(f"warning: passed over {problem}", file=sys.stderr)
+
+
+def endpoint(args: argparse.Namespace) -> Endpoint:
+    netns = os.path.abspath(args.netns)
+    return Endpoint(
+        container_id=container_id(netns),
+        netns=netns,
+        ifname=args.ifname or os.environ.get("CNI_IFNAME") or "eth0",
+        args=_cni_args(os.environ.get("CNI_ARGS", "")),
+        capability_args=_capability_args(os.environ.get("CAP_ARGS", "")),
+    )
+
+
+def container_id(netns: str) -> str:
+    """cnitool's name for a container that is known by its namespace alone."""
+    from hashlib import sha512
+
+    return f"cnitool-{sha512(os.fsencode(netns)).digest()[:10].hex()}"
+
+
+def _cni_args(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for pair in text.split(";") if text else ():
+        key, *values = pair.split("=")
+        if len(values) != 1 or not key or not values[0]:
+            raise UsageError(f'invalid CNI_ARGS pair "{pair}": each must be KEY=VALUE, separated by ";"')
+        pairs.append((key, values[0]))
+    return tuple(pairs)
+
+
+def _capability_args(text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        return decode_object(os.fsencode(text), "CAP_ARGS is not a JSON object")
+    except CNIError as error:
+        raise UsageError(str(error)) from None

@@ -1,0 +1,89 @@
+"""Check network configurations: that they parse, that their plugins exist and speak their version.
+
+Without NETWORK, every file in NETCONFPATH is checked. The exit status is 3 if anything is wrong.
+
+examples:
+  netloom cni validate
+  netloom cni validate mynet --json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ...cni import CNIError, Failures, LoadedNetwork, Problem, Runtime, load_networks
+from ..arguments import add_json
+from ..failure import CONFIGURATION
+from ..views import for_a_person, print_json, table
+from . import target
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("network", metavar="NETWORK", nargs="?", help="only this network")
+    target.add_runtime(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    catalogue = load_networks(target.config_dir())
+    if args.network or not (catalogue.networks or catalogue.problems):
+        catalogue.find(args.network or "")
+    runtime = target.runtime(args)
+    findings = [
+        _checked(runtime, loaded)
+        for loaded in catalogue.networks
+        if args.network in (None, loaded.network.name)
+    ]
+    findings += [_unreadable(problem) for problem in catalogue.problems]
+    if for_a_person(args.json):
+        _print(findings)
+    else:
+        print_json(findings)
+    return CONFIGURATION if any(finding["errors"] for finding in findings) else 0
+
+
+def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
+    capabilities: list[str] = []
+    errors: list[str] = []
+    try:
+        capabilities = runtime.validate(loaded.network)
+    except Failures as several:
+        errors = [str(error) for error in several.errors]
+    except CNIError as error:
+        errors = [str(error)]
+    return {
+        "path": loaded.path,
+        "network": loaded.network.name,
+        "cniVersion": loaded.network.cni_version,
+        "plugins": [plugin.type for plugin in loaded.network.plugins],
+        "capabilities": capabilities,
+        "errors": errors,
+    }
+
+
+def _unreadable(problem: Problem) -> dict[str, object]:
+    empty: dict[str, object] = {"network": None, "cniVersion": None, "plugins": [], "capabilities": []}
+    return {"path": problem.path, **empty, "errors": [str(problem.error)]}
+
+
+def _print(findings: list[dict[str, object]]) -> None:
+    rows = []
+    for finding in findings:
+        plugins = finding["plugins"]
+        assert isinstance(plugins, list)
+        verdict = "wrong" if finding["errors"] else "fine"
+        rows.append(
+            [
+                str(finding["network"] or "-"),
+                str(finding["cniVersion"] or "-"),
+                verdict,
+                ",".join(plugins) or "-",
+                str(finding["path"]),
+            ]
+        )
+    print("\n".join(table(rows, ["NETWORK", "VERSION", "", "PLUGINS", "FILE"])))
+    for finding in findings:
+        errors = finding["errors"]
+        assert isinstance(errors, list)
+        for error in errors:
+            print(f"\n{finding['path']}: {error}")

@@ -1,0 +1,29 @@
+"""Show which versions of CNI a plugin says it speaks.
+
+examples:
+  netloom cni version bridge
+  CNI_PATH=/opt/cni/bin netloom cni version bridge --json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_json
+from ..views import for_a_person, print_json
+from . import target
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plugin", metavar="PLUGIN", help="a plugin's type, as in a configuration")
+    target.add_runtime(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    info = target.runtime(args).version(args.plugin)
+    if for_a_person(args.json):
+        print(f"{args.plugin} speaks {', '.join(info.supported_versions)}")
+    else:
+        print_json({"cniVersion": info.cni_version, "supportedVersions": info.supported_versions})
+    return 0

@@ -1,0 +1,82 @@
+"""Finds the command that is meant, runs it, and turns what it raises into words and an exit status."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .. import __version__
+from .tree import TREE, Command, Group, resolve
+
+USAGE = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] in (["--version"], ["-V"]):
+        print(f"netloom {__version__}")
+        return 0
+    if words[:1] == ["__complete"]:
+        from .completion import print_candidates
+
+        return print_candidates(words[1:])
+    path, node, rest = resolve(words)
+    if isinstance(node, Command):
+        return _run(path, node, rest)
+    if rest and rest[0] not in ("-h", "--help"):
+        name = " ".join(["netloom", *path])
+        print(f"{name}: there is no command {rest[0]!r}\n", file=sys.stderr)
+        print(_help(path, node), file=sys.stderr)
+        return USAGE
+    print(_help(path, node))
+    return 0
+
+
+def _run(path: list[str], command: Command, words: list[str]) -> int:
+    from importlib import import_module
+
+    from .arguments import parser_for
+
+    module = import_module(command.module)
+    args = parser_for(path, module).parse_args(words)
+    # A command that is told to stop takes the plugin that it waits for along.
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        status: int = module.run(args)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; keep the interpreter from complaining at exit.
+        sys.stdout = None
+        return 0
+    except Exception as error:
+        from .failure import report
+
+        return report(error, as_json=getattr(args, "json", False))
+
+
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    sys.exit(TERMINATED)
+
+
+def _help(path: list[str], node: Group | None) -> str:
+    commands = TREE if node is None else node.commands
+    name = " ".join(["netloom", *path])
+    about = node.summary if node else "networks for containers and virtual machines"
+    width = max(map(len, commands)) + 2
+    lines = [f"{name}: {about}", "", f"usage: {name} COMMAND [options]", ""]
+    lines += [f"  {word:{width}}{entry.summary}" for word, entry in commands.items()]
+    lines += ["", f"`{name} COMMAND --help` tells more of each, with examples."]
+    if node is None:
+        lines.append("`netloom --version` prints the version.")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

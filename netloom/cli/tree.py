@@ -1,0 +1,55 @@
+"""Which commands there are. Modules are named here and imported by `main` when they run.
+
+A command's module has `arguments(parser)`, which declares what it takes, and `run(args)`, which
+returns the exit status. Its docstring is its help: a first paragraph, then examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    summary: str
+    module: str
+
+
+class Group(NamedTuple):
+    summary: str
+    commands: Mapping[str, Command]
+
+
+TREE: Mapping[str, Command | Group] = {
+    "cni": Group(
+        "attach namespaces to networks with CNI plugins, as cnitool does",
+        {
+            "add": Command("attach a namespace to a network", "netloom.cli.cni.add"),
+            "check": Command("ask the plugins whether an attachment is sound", "netloom.cli.cni.check"),
+            "del": Command("detach a namespace from a network", "netloom.cli.cni.delete"),
+            "gc": Command("remove what belongs to no valid attachment", "netloom.cli.cni.gc"),
+            "status": Command("ask the plugins whether they could attach", "netloom.cli.cni.status"),
+            "validate": Command("check configurations and their plugins", "netloom.cli.cni.validate"),
+            "version": Command("show the versions that a plugin speaks", "netloom.cli.cni.version"),
+            "attachments": Command("list what the result cache knows", "netloom.cli.cni.attachments"),
+            "convert": Command("write a result in another version", "netloom.cli.cni.convert"),
+        },
+    ),
+    "completion": Command("print a completion script for a shell", "netloom.cli.completion"),
+}
+
+
+def resolve(words: list[str]) -> tuple[list[str], Command | Group | None, list[str]]:
+    """The words that name a command, the command, and what is left for it.
+
+    Options may stand before a group's command, as cnitool allows: `cni -i eth1 add …`.
+    """
+    if not words or words[0] not in TREE:
+        return [], None, words
+    node, rest = TREE[words[0]], words[1:]
+    if isinstance(node, Command):
+        return words[:1], node, rest
+    for position, word in enumerate(rest):
+        if word in node.commands and (position == 0 or rest[0].startswith("-")):
+            return [words[0], word], node.commands[word], rest[:position] + rest[position + 1 :]
+    return words[:1], node, rest

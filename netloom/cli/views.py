@@ -1,0 +1,59 @@
+"""What people see on a terminal: results and tables as plain text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from ..cni import AnyResult, Result
+from ..cni.wire import encode_in_order, indent
+
+
+def for_a_person(as_json: bool) -> bool:
+    return sys.stdout.isatty() and not as_json
+
+
+def print_json(value: object) -> None:
+    """A document for programs, indented like the results of plugins."""
+    sys.stdout.write(indent(encode_in_order(value)).decode() + "\n")
+
+
+def print_result(result: AnyResult, *, as_json: bool) -> None:
+    """Off a terminal the very bytes that cnitool prints, on one something to read."""
+    if for_a_person(as_json):
+        print(result_view(result))
+        return
+    sys.stdout.write(indent(result.encode()).decode())
+    if sys.stdout.isatty():
+        print()
+
+
+def result_view(result: AnyResult) -> str:
+    modern = result if isinstance(result, Result) else result.as_version("0.4.0")
+    assert isinstance(modern, Result)
+    rows: list[tuple[str, ...]] = []
+    for it in modern.interfaces:
+        facts = [f"mac {it.mac}" if it.mac else "", f"mtu {it.mtu}" if it.mtu else ""]
+        rows.append(("interface", it.name, " ".join(filter(None, facts)), it.sandbox or "on the host"))
+    for ip in modern.ips:
+        gateway = f"gateway {ip.gateway}" if ip.gateway else ""
+        rows.append(("address", ip.address, gateway, _interface_name(modern, ip.interface)))
+    rows += [("route", it.dst, f"via {it.gw}" if it.gw else "", "") for it in modern.routes]
+    rows += [("nameserver", server, "", "") for server in modern.dns.nameservers]
+    return "\n".join([f"result of CNI {result.cni_version}", *table(rows)])
+
+
+def _interface_name(result: Result, index: int | None) -> str:
+    known = index is not None and 0 <= index < len(result.interfaces)
+    return result.interfaces[index].name if known and index is not None else ""
+
+
+def table(rows: Iterable[Sequence[str]], header: Sequence[str] | None = None) -> list[str]:
+    """Columns as wide as they need to be, two spaces apart."""
+    rows = ([header] if header else []) + list(rows)
+    if not rows:
+        return []
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -1,0 +1,53 @@
+"""`CNI_ARGS`: what the user passes at invocation, as `KEY=VALUE;KEY=VALUE`."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import fields
+
+from .errors import InvalidEnvironment
+from .names import shortened
+
+S = TypeVar("S", bound=Struct)
+
+_TRUE = ("1", "true")
+_FALSE = ("0", "false")
+
+
+def parse_args(text: str) -> dict[str, str]:
+    """
+    >>> parse_args("IgnoreUnknown=1;IP=10.1.2.3")
+    {'IgnoreUnknown': '1', 'IP': '10.1.2.3'}
+    """
+    pairs: dict[str, str] = {}
+    for pair in text.split(";") if text else ():
+        key, *values = pair.split("=")
+        if len(values) != 1:
+            raise InvalidEnvironment(f'ARGS: invalid pair "{shortened(pair)}"')
+        pairs[key] = values[0]
+    return pairs
+
+
+def load_args(text: str, kind: type[S]) -> S:
+    """The arguments that a struct has fields for. Others are an error, unless `IgnoreUnknown` is set."""
+    pairs = parse_args(text)
+    ignore_unknown = _boolean("IgnoreUnknown", pairs.pop("IgnoreUnknown", "0"))
+    names = {field.encode_name for field in fields(kind)}
+    unknown = [f'"{shortened(f"{key}={value}")}"' for key, value in pairs.items() if key not in names]
+    try:
+        loaded = convert({key: pairs[key] for key in pairs if key in names}, kind, strict=False)
+    except ValidationError as cause:
+        raise InvalidEnvironment(f"ARGS: {cause}") from None
+    if unknown and not ignore_unknown:
+        raise InvalidEnvironment(f"ARGS: unknown args [{' '.join(unknown)}]")
+    return loaded
+
+
+def _boolean(key: str, value: str) -> bool:
+    if value.lower() not in _TRUE + _FALSE:
+        raise InvalidEnvironment(
+            f'ARGS: error parsing value of pair "{key}={shortened(value)}": not a boolean'
+        )
+    return value.lower() in _TRUE

@@ -1,0 +1,204 @@
+"""The result cache: what ADD answered, kept for CHECK, DEL and GC.
+
+The place and the format are those of Go's libcni, so that its tools and netloom share one
+cache: `<cache>/results/<network>-<container>-<interface>`, a JSON object of kind `cniCacheV1`.
+Entries of an older libcni, bare results, are read. What differs is how an entry is written:
+whole and durable, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from . import wire
+from .errors import AttachmentKey, CNIError, DecodingFailure, InvalidEnvironment
+from .files import Replacement, make_directories, read_document, sync_directory
+from .names import shortened
+from .request import Endpoint
+from .result import AnyResult, decode_result, result_from_wire
+
+DEFAULT_CACHE_DIR = "/var/lib/cni"
+KIND = "cniCacheV1"
+
+# Beside the configuration, an entry holds a result, arguments and names: a few kilobytes.
+_ENTRY_RESERVE = 64 * 1024
+_NAME_MAX = 254  # of a file, less the dot of its spare name
+
+
+class CachedAttachment(Struct, frozen=True):
+    """An attachment that the cache knows of, with what is needed to undo it."""
+
+    network: str
+    container_id: str
+    ifname: str
+    netns: str = ""
+    config: bytes = b""
+    args: tuple[tuple[str, str], ...] = ()
+    capability_args: Mapping[str, Any] = {}
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.container_id, self.netns, self.ifname, self.args, self.capability_args)
+
+
+class _Entry(Struct, frozen=True, rename="camel"):
+    """The fields in the order in which Go writes them."""
+
+    kind: str = ""
+    container_id: str = ""
+    config: bytes | None = None
+    if_name: str = ""
+    network_name: str = ""
+    netns: str | UnsetType | None = UNSET
+    cni_args: tuple[tuple[str, str], ...] | UnsetType | None = UNSET
+    capability_args: Mapping[str, Any] | UnsetType | None = UNSET
+    result: Any = UNSET
+
+
+class Cache(Struct, frozen=True):
+    directory: str = DEFAULT_CACHE_DIR
+
+    @property
+    def results(self) -> str:
+        return os.path.join(self.directory, "results")
+
+    def path(self, key: AttachmentKey) -> str:
+        return os.path.join(self.results, _file_name(key))
+
+    def reserve(self, key: AttachmentKey, source: bytes) -> Replacement:
+        """Opens an entry for writing and takes the space that it will need, before anything happens.
+
+        So a full or read-only disk fails an ADD while there is nothing yet to undo.
+        """
+        name = _file_name(key)
+        if len(os.fsencode(name)) > _NAME_MAX:
+            raise InvalidEnvironment(
+                "network, container ID and interface name are too long together",
+                f"{shortened(name)} is more than {_NAME_MAX} bytes",
+            )
+        make_directories(self.results, 0o700)
+        return Replacement(self.results, name, reserve=len(source) * 4 // 3 + _ENTRY_RESERVE)
+
+    def remove(self, key: AttachmentKey) -> None:
+        """OSError says why an entry is still there; an absent one is fine."""
+        path = self.path(key)
+        removed = False
+        for name in (path, os.path.join(self.results, f".{_file_name(key)}")):
+            try:
+                os.unlink(name)
+                removed = True
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        if removed:
+            sync_directory(self.results)
+
+    def result(self, key: AttachmentKey, cni_version: str) -> AnyResult | None:
+        """The result that ADD gave, in the config's version; None when there is no entry."""
+        data = self._read(key)
+        if data is None:
+            return None
+        what = "cached result"
+        entry = _entry(data)
+        if entry is None:
+            result = decode_result(data, what)
+        else:
+            result = result_from_wire(entry.result if isinstance(entry.result, dict) else {}, what)
+        try:
+            return result.as_version(cni_version)
+        except CNIError as error:
+            raise error.at(
+                context=f'failed to convert cached result to config version "{cni_version}"'
+            ) from None
+
+    def config(self, key: AttachmentKey) -> CachedAttachment | None:
+        """The configuration and the arguments that ADD was given; None when there is no entry."""
+        data = self._read(key)
+        if data is None:
+            return None
+        what = f'failed to read cached network "{key.network}" config'
+        wire.decode_as(data, _Entry, what)
+        entry = _entry(data)
+        if entry is None:
+            raise DecodingFailure(f"{what}: wrong kind")
+        return _attachment(entry)
+
+    def attachments(self, container_id: str = "") -> list[CachedAttachment]:
+        """All attachments, or a container's, by file name. What cannot be read is passed over."""
+        try:
+            names = sorted(os.listdir(self.results))
+        except FileNotFoundError:
+            return []
+        found = []
+        for name in names:
+            if name.startswith("."):
+                continue
+            # The name only preselects: with dashes in it, it may mean several attachments.
+            marker = f"-{container_id}-"
+            if container_id and not 0 < name.find(marker) < len(name) - len(marker):
+                continue
+            try:
+                entry = _entry(read_document(os.path.join(self.results, name)))
+            except OSError:
+                continue
+            if entry is None or not entry.if_name or not entry.network_name:
+                continue
+            if container_id and entry.container_id != container_id:
+                continue
+            found.append(_attachment(entry))
+        return found
+
+    def _read(self, key: AttachmentKey) -> bytes | None:
+        try:
+            return read_document(self.path(key))
+        except (OSError, ValueError):
+            return None
+
+
+def encode_entry(network: str, endpoint: Endpoint, source: bytes, result: AnyResult) -> bytes:
+    return wire.encode(
+        _Entry(
+            kind=KIND,
+            container_id=endpoint.container_id,
+            config=source,
+            if_name=endpoint.ifname,
+            network_name=network,
+            netns=endpoint.netns or UNSET,
+            cni_args=endpoint.args or UNSET,
+            capability_args=endpoint.capability_args or UNSET,
+            result=wire.decode(result.encode(), "result"),
+        )
+    )
+
+
+def _entry(data: bytes) -> _Entry | None:
+    """An entry of the current kind, or None."""
+    try:
+        entry: _Entry = wire.decode_as(data, _Entry, "cache entry")
+    except DecodingFailure:
+        return None
+    return entry if entry.kind == KIND else None
+
+
+def _attachment(entry: _Entry) -> CachedAttachment:
+    return CachedAttachment(
+        network=entry.network_name,
+        container_id=entry.container_id,
+        ifname=entry.if_name,
+        netns=entry.netns or "",
+        config=entry.config or b"",
+        args=entry.cni_args or (),
+        capability_args=entry.capability_args or {},
+    )
+
+
+def _file_name(key: AttachmentKey) -> str:
+    if not all(key):
+        raise InvalidEnvironment(
+            f'cache file path requires network name ("{key.network}"), '
+            f'container ID ("{key.container_id}"), and interface name ("{key.ifname}")'
+        )
+    return "-".join(key)

@@ -1,0 +1,128 @@
+"""Files that others write and we must survive: bounded reads, atomic durable writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from .wire import DOCUMENT_MAX
+
+
+def read_document(path: str, *, limit: int = DOCUMENT_MAX) -> bytes:
+    """The content of a regular file, at most `limit` bytes. OSError says what is wrong.
+
+    Opened without blocking, so that a FIFO in the place of a file is refused, not waited for.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, "Is a directory", path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(22, "Not a regular file", path)
+        if status.st_size > limit:
+            raise OSError(27, f"File is larger than {limit >> 20} MiB", path)
+        chunks = []
+        left = limit
+        while left and (chunk := os.read(fd, min(left, 1 << 20))):
+            chunks.append(chunk)
+            left -= len(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(fd)
+
+
+class Replacement:
+    """A file's new content: space is reserved first, and it appears whole and durable or not at all.
+
+    The content is written to an unnamed inode, so that a crash leaves nothing behind. It gets
+    its name by a link, or, over an older file, by a rename. Both happen after fsync.
+    """
+
+    def __init__(self, directory: str, name: str, *, reserve: int) -> None:
+        self._name = name
+        self._spare = f".{name}"  # the caller's lock makes it ours; the next write takes over a lost one
+        self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._named = False
+        self._fd = -1
+        try:
+            self._fd = self._open()
+            os.posix_fallocate(self._fd, 0, reserve)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> int:
+        try:
+            return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
+        except OSError:
+            # Not every file system has unnamed files.
+            self._named = True
+            self._unlink_spare()
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+            return os.open(self._spare, flags, 0o600, dir_fd=self._directory)
+
+    def commit(self, content: bytes) -> None:
+        view = memoryview(content)
+        offset = 0
+        while offset < len(view):
+            offset += os.pwrite(self._fd, view[offset:], offset)
+        os.ftruncate(self._fd, len(content))
+        os.fsync(self._fd)
+        if self._named or not self._link(self._name):
+            if not self._named:
+                self._unlink_spare()
+                self._link(self._spare)
+            os.rename(self._spare, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            self._named = False
+        os.fsync(self._directory)
+
+    def _link(self, name: str) -> bool:
+        try:
+            os.link(
+                f"/proc/self/fd/{self._fd}",
+                name,
+                src_dir_fd=self._directory,
+                dst_dir_fd=self._directory,
+                follow_symlinks=True,
+            )
+        except FileExistsError:
+            return False
+        return True
+
+    def _unlink_spare(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._spare, dir_fd=self._directory)
+
+    def close(self) -> None:
+        if self._named and self._fd >= 0:
+            self._unlink_spare()
+        for fd in (self._fd, self._directory):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._directory = -1
+
+
+def make_directories(path: str, mode: int) -> None:
+    """`path` and what is missing above it, each made durable in its parent."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent and parent != path:
+        make_directories(parent, mode)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if os.path.isdir(path):
+            return
+        raise
+    sync_directory(parent or ".")
+
+
+def sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

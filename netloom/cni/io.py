@@ -1,0 +1,56 @@
+"""One implementation for plain code and for asyncio.
+
+The library's logic is written once, as coroutines over the few operations that wait (`IO`).
+`Blocking` waits in place, so that its coroutines never suspend and `drive` finishes them in
+one step, without an event loop and without importing one. The asyncio form is in `aio`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import ParamSpec, Protocol, TypeVar
+
+from . import process
+from .errors import DeadlineExceeded
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class IO(Protocol):
+    async def run(self, path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> process.Output:
+        """Runs a plugin until it ends or the deadline comes; cancelling it kills it, too."""
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls something that may wait for a disk."""
+
+    async def sleep(self, seconds: float, deadline: float) -> None:
+        """Waits, but never past the deadline: that is an error at once."""
+
+
+class Blocking:
+    async def run(self, path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> process.Output:
+        return process.run(path, stdin, env, deadline)
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+    async def sleep(self, seconds: float, deadline: float) -> None:
+        require_time(seconds, deadline)
+        time.sleep(seconds)
+
+
+def require_time(seconds: float, deadline: float) -> None:
+    if time.monotonic() + seconds > deadline:
+        raise DeadlineExceeded("the time given for the operation ran out")
+
+
+def drive(coroutine: Coroutine[object, None, T]) -> T:
+    """Finishes a coroutine that never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    coroutine.close()
+    raise RuntimeError("a coroutine over blocking operations suspended")

@@ -1,0 +1,140 @@
+"""Finds network configurations in a directory such as /etc/cni/net.d.
+
+The order and the choice are libcni's: `*.conflist` by name first, then the old single-plugin
+files. One thing is better on purpose: a file that cannot be read or parsed is reported and
+passed over, so that it does not hide the networks behind it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .config import NetworkConfig, PluginConfig, network_from_plugin, parse_network, parse_plugin
+from .errors import CNIError, InvalidConfig, IOFailure, NetworkNotFound, NoConfigsFound
+from .files import read_document
+
+LISTS = (".conflist",)
+SINGLE_PLUGINS = (".conf", ".json")
+
+
+class LoadedNetwork(Struct, frozen=True):
+    path: str
+    network: NetworkConfig
+
+
+class Problem(Struct, frozen=True):
+    """A file that was passed over, and why."""
+
+    path: str
+    error: CNIError
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.error}"
+
+
+class Catalogue(Struct, frozen=True):
+    """All that a directory holds, in the order in which networks are looked up."""
+
+    directory: str
+    networks: tuple[LoadedNetwork, ...]
+    problems: tuple[Problem, ...]
+
+    def find(self, name: str) -> NetworkConfig:
+        for loaded in self.networks:
+            if loaded.network.name == name:
+                return loaded.network
+        passed_over = "\n".join(f"passed over {problem}" for problem in self.problems)
+        if not self.networks and not self.problems:
+            raise NoConfigsFound(f"no net configurations found in {self.directory}")
+        raise NetworkNotFound(f'no net configuration with name "{name}" in {self.directory}', passed_over)
+
+
+def load_network(
+    directory: str, name: str, *, report: Callable[[Problem], object] | None = None
+) -> NetworkConfig:
+    """The first network of that name. Files that were passed over go to `report`.
+
+    If there is no such network, they are in the error's details, too.
+    """
+    catalogue = load_networks(directory)
+    if report is not None:
+        for problem in catalogue.problems:
+            report(problem)
+    return catalogue.find(name)
+
+
+def load_networks(directory: str) -> Catalogue:
+    """Every network in a directory, and every file that could not be loaded."""
+    networks: list[LoadedNetwork] = []
+    problems: list[Problem] = []
+    for path, loader in _candidates(directory):
+        try:
+            networks.append(LoadedNetwork(path, loader(path)))
+        except CNIError as error:
+            problems.append(Problem(path, error))
+    return Catalogue(directory, tuple(networks), tuple(problems))
+
+
+def load_network_file(path: str) -> NetworkConfig:
+    """A list, with the plugins of `<directory>/<network name>/*.conf` after the inlined ones."""
+    network = parse_network(_read(path))
+    if not network.load_only_inlined_plugins:
+        directory = os.path.join(os.path.dirname(path), _plain_name(network.name))
+        added = tuple(load_plugin_file(extra) for extra in config_files(directory, (".conf",)))
+        network = replace(network, plugins=network.plugins + added)
+    if not network.plugins:
+        raise InvalidConfig("no plugin configs found")
+    return network
+
+
+def load_plugin_file(path: str) -> PluginConfig:
+    try:
+        return parse_plugin(_read(path))
+    except InvalidConfig as error:
+        raise error.at(context=path) from None
+
+
+def config_files(directory: str, extensions: tuple[str, ...]) -> list[str]:
+    """Files with one of the extensions, by name. A directory that is not there has none."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [
+                entry.path
+                for entry in entries
+                if os.path.splitext("x" + entry.name)[1] in extensions
+                and not entry.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []
+    except OSError as cause:
+        raise IOFailure(f"cannot list {directory}: {cause.strerror}") from cause
+    return sorted(found)
+
+
+def _candidates(directory: str) -> Iterator[tuple[str, Callable[[str], NetworkConfig]]]:
+    for path in config_files(directory, LISTS):
+        yield path, load_network_file
+    for path in config_files(directory, SINGLE_PLUGINS):
+        yield path, _load_single
+
+
+def _load_single(path: str) -> NetworkConfig:
+    return network_from_plugin(parse_plugin(_read(path)))
+
+
+def _read(path: str) -> bytes:
+    try:
+        return read_document(path)
+    except OSError as cause:
+        raise IOFailure(f"error reading {path}: {cause.strerror}") from cause
+
+
+def _plain_name(name: str) -> str:
+    """A network's name as a directory's name; never a way out of the directory."""
+    if "/" in name or "\0" in name or name in ("", ".", ".."):
+        raise InvalidConfig(f'network name "{name}" cannot name a directory of plugins')
+    return name

@@ -1,0 +1,323 @@
+"""The verbs of a runtime, written once over `IO`.
+
+`Runtime` and `AsyncRuntime` are faces of this module; the rules are here. The order of things,
+what each plugin is given and what ends an operation follow Go's libcni v1.3.1. What is
+different on purpose is said where it happens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from . import versions
+from .cache import Cache, CachedAttachment, encode_entry
+from .config import NetworkConfig, PluginConfig
+from .errors import (
+    AttachmentKey,
+    CheckNotSupported,
+    CNIError,
+    Failures,
+    IncompatibleVersion,
+    InternalError,
+    InvalidConfig,
+    IOFailure,
+)
+from .exec import Invoker, PluginInfo
+from .io import IO
+from .lock import Lock, attachment_lock, network_lock
+from .names import validate_container_id, validate_ifname, validate_network_name
+from .request import Endpoint, configuration, environment
+from .result import AnyResult
+
+Network: TypeAlias = NetworkConfig | PluginConfig
+
+# What an undo may take after a deadline has passed already.
+CLEANUP_TIMEOUT = 30.0
+
+
+class ValidAttachment(Struct, frozen=True, rename={"container_id": "containerID"}):
+    """An attachment that GC must leave alone."""
+
+    container_id: str
+    ifname: str
+
+
+class Operations(Struct, frozen=True):
+    io: IO
+    invoker: Invoker
+    cache: Cache
+    warn: Callable[[str], object]
+
+    async def add(
+        self, network: Network, endpoint: Endpoint, *, deadline: float, cleanup: bool = False
+    ) -> AnyResult:
+        """Every plugin in order, each with the result of the one before; cached at the end.
+
+        `cleanup`: when it fails, DEL is sent to every plugin, as the specification asks of
+        runtimes. libcni leaves that to its caller, and so does this unless told.
+        """
+        key = _validated(network, endpoint)
+        if not _plugins(network):
+            raise InvalidConfig("no plugins in list").at(attachment=key)
+        async with self._lock(key, deadline, required=True):
+            try:
+                entry = await self.io.call(self.cache.reserve, key, network.source)
+            except OSError as cause:
+                raise _cache_failure(self.cache, cause).at(attachment=key) from cause
+            try:
+                result = await self._add_in_order(network, endpoint, deadline)
+                content = encode_entry(network.name, endpoint, network.source, result)
+                try:
+                    await self.io.call(entry.commit, content)
+                except OSError as cause:
+                    where = f'failed to set network "{network.name}" cached result'
+                    raise _cache_failure(self.cache, cause).at(attachment=key, context=where) from cause
+                return result
+            except CNIError as error:
+                if cleanup:
+                    await self._undo(network, endpoint, error)
+                raise
+            finally:
+                await self.io.call(entry.close)
+
+    async def check(self, network: Network, endpoint: Endpoint, *, deadline: float) -> None:
+        """Asks every plugin in order whether all is as the cached result says."""
+        if not versions.at_least(network.cni_version, versions.CHECK_SINCE):
+            raise CheckNotSupported(
+                f'configuration version "{network.cni_version}" does not support the CHECK command'
+            )
+        if isinstance(network, NetworkConfig) and network.disable_check:
+            return
+        key = _validated(network, endpoint)
+        async with self._lock(key, deadline):
+            try:
+                cached = await self.io.call(self.cache.result, key, network.cni_version)
+            except CNIError as error:
+                raise error.at(
+                    attachment=key, context=f'failed to get network "{network.name}" cached result'
+                ) from None
+            for plugin in _plugins(network):
+                await self._send("CHECK", network, plugin, endpoint, cached, deadline)
+
+    async def delete(self, network: Network, endpoint: Endpoint, *, deadline: float) -> None:
+        """Every plugin in reverse order; the cache entry goes when all have succeeded.
+
+        A broken entry, or a cache that cannot be locked or written, never stands in the way.
+        """
+        key = _validated(network, endpoint)
+        async with self._lock(key, deadline):
+            await self._delete_in_order(network, endpoint, deadline)
+
+    async def gc(
+        self, network: NetworkConfig, valid: Iterable[ValidAttachment] | None, *, deadline: float
+    ) -> None:
+        """DEL for every cached attachment that is not valid, then the GC verb.
+
+        `None` says nothing about valid attachments: every cached one goes, and plugins are not
+        told of any. An empty list tells plugins that none is valid.
+        """
+        if network.disable_gc:
+            return
+        validate_network_name(network.name)
+        keep = None if valid is None else tuple(valid)
+        async with network_lock(self.io, self.cache.directory, network.name, deadline):
+            errors = await self._delete_stale(network, keep or (), deadline)
+            if _allows(network.cni_version, versions.GC_SINCE):
+                errors += await self._collect(network, keep, deadline)
+        if errors:
+            raise Failures(errors)
+
+    async def status(self, network: NetworkConfig, *, deadline: float) -> None:
+        """Whether ADD would work. The first plugin that says no ends it, with its own code."""
+        if not _allows(network.cni_version, versions.STATUS_SINCE):
+            return
+        for plugin in network.plugins:
+            await self._send("STATUS", network, plugin, None, None, deadline)
+
+    async def validate(self, network: Network, *, deadline: float) -> list[str]:
+        """The network's capabilities, if every plugin exists and speaks the config's version."""
+        errors: list[CNIError] = []
+        for plugin in _plugins(network):
+            try:
+                await self._validate_plugin(plugin.type, network.cni_version, deadline)
+            except CNIError as error:
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise Failures(errors)
+        return sorted(frozenset().union(*(plugin.capabilities for plugin in _plugins(network))))
+
+    async def version(self, plugin: str, *, deadline: float) -> PluginInfo:
+        return await self.invoker.probe(plugin, deadline)
+
+    async def cached_result(self, network: Network, endpoint: Endpoint) -> AnyResult | None:
+        return await self.io.call(self.cache.result, endpoint.on(network.name), network.cni_version)
+
+    async def cached_config(self, network: Network, endpoint: Endpoint) -> CachedAttachment | None:
+        return await self.io.call(self.cache.config, endpoint.on(network.name))
+
+    async def attachments(self, container_id: str) -> list[CachedAttachment]:
+        try:
+            return await self.io.call(self.cache.attachments, container_id)
+        except OSError as cause:
+            raise IOFailure(f"cannot list {self.cache.results}: {cause.strerror}") from cause
+
+    async def _add_in_order(self, network: Network, endpoint: Endpoint, deadline: float) -> AnyResult:
+        result: AnyResult | None = None
+        for plugin in _plugins(network):
+            env = environment("ADD", self.invoker.plugin_dirs, endpoint)
+            stdin = configuration(
+                plugin,
+                name=network.name,
+                cni_version=network.cni_version,
+                prev_result=result,
+                capability_args=endpoint.capability_args,
+            )
+            try:
+                result = await self.invoker.execute_for_result(
+                    plugin.type, stdin, env, network.cni_version, deadline
+                )
+            except CNIError as error:
+                raise _placed(error, network, plugin, endpoint, "add") from error.__cause__
+        if result is None:
+            raise InternalError("a network without plugins has no result")
+        return result
+
+    async def _delete_in_order(self, network: Network, endpoint: Endpoint, deadline: float) -> None:
+        key = endpoint.on(network.name)
+        cached: AnyResult | None = None
+        if versions.at_least(network.cni_version, versions.DEL_RESULT_SINCE):
+            try:
+                cached = await self.io.call(self.cache.result, key, network.cni_version)
+            except CNIError:
+                await self._forget(key)
+        for plugin in reversed(_plugins(network)):
+            try:
+                await self._send("DEL", network, plugin, endpoint, cached, deadline)
+            except CNIError as error:
+                raise _placed(error, network, plugin, endpoint, "delete") from error.__cause__
+        await self._forget(key)
+
+    async def _undo(self, network: Network, endpoint: Endpoint, error: CNIError) -> None:
+        try:
+            await self._delete_in_order(network, endpoint, time.monotonic() + CLEANUP_TIMEOUT)
+        except CNIError as second:
+            error.add_note(f"the clean-up after it failed, too: {second}")
+
+    async def _delete_stale(
+        self, network: NetworkConfig, keep: Sequence[ValidAttachment], deadline: float
+    ) -> list[CNIError]:
+        errors: list[CNIError] = []
+        try:
+            cached = await self.attachments("")
+        except CNIError as error:
+            return [error]
+        wanted = {(it.container_id, it.ifname) for it in keep}
+        for attachment in cached:
+            if attachment.network != network.name or (attachment.container_id, attachment.ifname) in wanted:
+                continue
+            try:
+                _validated(network, attachment.endpoint)
+                await self._delete_in_order(network, attachment.endpoint, deadline)
+            except CNIError as error:
+                where = f"failed to delete stale attachment {attachment.container_id} {attachment.ifname}"
+                errors.append(error.at(context=where))
+        return errors
+
+    async def _collect(
+        self, network: NetworkConfig, keep: Sequence[ValidAttachment] | None, deadline: float
+    ) -> list[CNIError]:
+        errors: list[CNIError] = []
+        # The second key is the name that the specification once had by mistake.
+        keys = {} if keep is None else {"cni.dev/valid-attachments": keep, "cni.dev/attachments": keep}
+        for plugin in network.plugins:
+            try:
+                await self._send("GC", network, plugin, None, None, deadline, extra=keys)
+            except CNIError as error:
+                errors.append(error.at(context=f"failed to GC plugin {plugin.type}"))
+        return errors
+
+    async def _send(
+        self,
+        verb: str,
+        network: Network,
+        plugin: PluginConfig,
+        endpoint: Endpoint | None,
+        cached: AnyResult | None,
+        deadline: float,
+        extra: dict[str, Sequence[ValidAttachment]] | None = None,
+    ) -> None:
+        """A verb whose answer is only whether it worked. Without an endpoint, it is about the network."""
+        env = environment(verb, self.invoker.plugin_dirs, endpoint)
+        stdin = configuration(
+            plugin,
+            name=network.name,
+            cni_version=network.cni_version,
+            prev_result=cached,
+            capability_args=endpoint.capability_args if endpoint else None,
+            extra=extra,
+        )
+        try:
+            await self.invoker.execute(plugin.type, stdin, env, deadline)
+        except CNIError as error:
+            attachment = endpoint.on(network.name) if endpoint else None
+            raise error.at(plugin=plugin.type, attachment=attachment) from error.__cause__
+
+    async def _validate_plugin(self, plugin: str, version: str, deadline: float) -> None:
+        info = await self.invoker.probe(plugin, deadline)
+        version = version or versions.UNDECLARED
+        if version not in info.supported_versions:
+            supported = f"it supports {', '.join(info.supported_versions)}"
+            raise IncompatibleVersion(
+                f'plugin {plugin} does not support config version "{version}"', supported
+            ).at(plugin=plugin)
+
+    async def _forget(self, key: AttachmentKey) -> None:
+        try:
+            await self.io.call(self.cache.remove, key)
+        except OSError as cause:
+            self.warn(f"the cache entry of {key} could not be removed: {cause.strerror}")
+
+    def _lock(self, key: AttachmentKey, deadline: float, *, required: bool = False) -> Lock:
+        return attachment_lock(self.io, self.cache.directory, key, deadline, required=required)
+
+
+def _plugins(network: Network) -> tuple[PluginConfig, ...]:
+    return network.plugins if isinstance(network, NetworkConfig) else (network,)
+
+
+def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
+    """The attachment's key. libcni asks this of ADD only; names that ADD refuses have nothing to undo."""
+    key = endpoint.on(network.name)
+    try:
+        validate_container_id(endpoint.container_id)
+        validate_network_name(network.name)
+        validate_ifname(endpoint.ifname)
+    except CNIError as error:
+        raise error.at(attachment=key) from None
+    return key
+
+
+def _allows(version: str, since: str) -> bool:
+    """As libcni: a version that cannot be parsed allows nothing that is new."""
+    try:
+        return versions.at_least(version, since)
+    except CNIError:
+        return False
+
+
+def _placed(
+    error: CNIError, network: Network, plugin: PluginConfig, endpoint: Endpoint, verb: str
+) -> CNIError:
+    # The prefix is libcni's, which has it for lists only.
+    context = f"plugin {plugin.description} failed ({verb})" if isinstance(network, NetworkConfig) else ""
+    return error.at(plugin=plugin.type, attachment=endpoint.on(network.name), context=context)
+
+
+def _cache_failure(cache: Cache, cause: OSError) -> CNIError:
+    return IOFailure(f"cannot write to the cache {cache.directory}: {cause.strerror}")

@@ -1,0 +1,82 @@
+"""What a plugin is given: its environment and the JSON on its standard input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from . import wire
+from .config import PluginConfig
+from .errors import AttachmentKey, InvalidEnvironment
+from .names import shortened
+from .result import AnyResult
+from .trace import trace_context
+
+
+class Endpoint(Struct, frozen=True):
+    """The interface that is attached: in which container, where, under which name.
+
+    `args` reach every plugin as `CNI_ARGS`; `capability_args` reach a plugin as `runtimeConfig`
+    if its configuration declares the capability.
+    """
+
+    container_id: str
+    netns: str
+    ifname: str = "eth0"
+    args: tuple[tuple[str, str], ...] = ()
+    capability_args: Mapping[str, Any] = {}
+
+    def on(self, network: str) -> AttachmentKey:
+        return AttachmentKey(network, self.container_id, self.ifname)
+
+
+NOWHERE = Endpoint(container_id="", netns="", ifname="")
+
+
+def environment(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint | None = None) -> dict[str, str]:
+    """The plugin's environment: ours, and all six parameters, also where they are empty."""
+    endpoint = endpoint or NOWHERE
+    for key, value in endpoint.args:
+        if ";" in key or ";" in value or "=" in key:
+            raise InvalidEnvironment("invalid CNI_ARGS pair", shortened(f"{key}={value}"))
+    parameters = {
+        "CNI_COMMAND": verb,
+        "CNI_CONTAINERID": endpoint.container_id,
+        "CNI_NETNS": endpoint.netns,
+        "CNI_ARGS": ";".join(f"{key}={value}" for key, value in endpoint.args),
+        "CNI_IFNAME": endpoint.ifname,
+        "CNI_PATH": os.pathsep.join(plugin_dirs),
+    }
+    for name, value in parameters.items():
+        if "\0" in value:
+            raise InvalidEnvironment(
+                f"{name} contains a NUL character", shortened(value.replace("\0", "\\0"))
+            )
+    trace = trace_context.get()
+    return {**os.environ, **parameters, **(trace.environment() if trace else {})}
+
+
+def configuration(
+    plugin: PluginConfig,
+    *,
+    name: str,
+    cni_version: str,
+    prev_result: AnyResult | None = None,
+    capability_args: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The plugin's own configuration with what the runtime adds; every other key as it was."""
+    document = {**plugin.raw, "name": name, "cniVersion": cni_version, **(extra or {})}
+    if prev_result is not None:
+        document["prevResult"] = Raw(prev_result.encode())
+    runtime_config = {
+        capability: value
+        for capability, value in (capability_args or {}).items()
+        if capability in plugin.capabilities
+    }
+    if runtime_config:
+        document["runtimeConfig"] = runtime_config
+    return wire.encode(document)

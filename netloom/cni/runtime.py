@@ -1,0 +1,124 @@
+"""The runtime side of CNI for plain code. `netloom.cni.aio` is the same for asyncio."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from .cache import DEFAULT_CACHE_DIR, Cache, CachedAttachment
+from .config import NetworkConfig
+from .exec import Invoker, PluginInfo
+from .io import IO, Blocking, drive
+from .operations import Network, Operations, ValidAttachment
+from .request import Endpoint
+from .result import AnyResult
+
+# For a whole operation. Kubernetes gives a runtime two minutes for one request.
+DEFAULT_TIMEOUT = 120.0
+
+
+class Runtime:
+    """Attaches containers to networks by running CNI plugins.
+
+    `plugin_dirs` are searched in order. `timeout` is for each whole operation, in seconds
+    (None: no limit); each verb takes another one. What plugins print on stderr goes to `stderr`,
+    by default to the process's own; what is worth knowing but no error goes to `warn`.
+
+    Where a verb takes a network, it takes a list (`NetworkConfig`) or a single plugin
+    (`PluginConfig`).
+    """
+
+    def __init__(
+        self,
+        plugin_dirs: Sequence[str],
+        *,
+        cache_dir: str = DEFAULT_CACHE_DIR,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        stderr: Callable[[bytes], object] | None = None,
+        warn: Callable[[str], object] | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._operations = compose(Blocking(), plugin_dirs, cache_dir, stderr, warn)
+
+    def add(
+        self, network: Network, endpoint: Endpoint, *, timeout: float | None = None, cleanup: bool = False
+    ) -> AnyResult:
+        """Attaches. With `cleanup`, a failed ADD is undone at once by a DEL of the whole list."""
+        return drive(
+            self._operations.add(network, endpoint, deadline=self._deadline(timeout), cleanup=cleanup)
+        )
+
+    def check(self, network: Network, endpoint: Endpoint, *, timeout: float | None = None) -> None:
+        """Asks the plugins whether the attachment still is as its ADD left it."""
+        drive(self._operations.check(network, endpoint, deadline=self._deadline(timeout)))
+
+    def delete(self, network: Network, endpoint: Endpoint, *, timeout: float | None = None) -> None:
+        """Detaches. May be repeated, and needs neither the namespace nor a readable cache."""
+        drive(self._operations.delete(network, endpoint, deadline=self._deadline(timeout)))
+
+    def gc(
+        self,
+        network: NetworkConfig,
+        valid: Iterable[ValidAttachment] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Removes what belongs to no valid attachment. None: there is no list, everything cached goes."""
+        drive(self._operations.gc(network, valid, deadline=self._deadline(timeout)))
+
+    def status(self, network: NetworkConfig, *, timeout: float | None = None) -> None:
+        """Returns if ADD would work; otherwise raises what the plugin said (codes 50 and 51)."""
+        drive(self._operations.status(network, deadline=self._deadline(timeout)))
+
+    def validate(self, network: Network, *, timeout: float | None = None) -> list[str]:
+        """The network's capabilities, if its plugins exist and speak its version."""
+        return drive(self._operations.validate(network, deadline=self._deadline(timeout)))
+
+    def version(self, plugin: str, *, timeout: float | None = None) -> PluginInfo:
+        """The versions that a plugin says it speaks."""
+        return drive(self._operations.version(plugin, deadline=self._deadline(timeout)))
+
+    def cached_result(self, network: Network, endpoint: Endpoint) -> AnyResult | None:
+        """What ADD answered, in the network's version; None if nothing is cached."""
+        return drive(self._operations.cached_result(network, endpoint))
+
+    def cached_config(self, network: Network, endpoint: Endpoint) -> CachedAttachment | None:
+        """The configuration and arguments that ADD was given; None if nothing is cached."""
+        return drive(self._operations.cached_config(network, endpoint))
+
+    def attachments(self, container_id: str = "") -> list[CachedAttachment]:
+        """Every cached attachment, or those of one container."""
+        return drive(self._operations.attachments(container_id))
+
+    def _deadline(self, timeout: float | None) -> float:
+        return deadline(self._timeout if timeout is None else timeout)
+
+
+def deadline(timeout: float | None) -> float:
+    """A point of the monotonic clock; without a limit, one that never comes."""
+    return float("inf") if timeout is None else time.monotonic() + timeout
+
+
+def compose(
+    io: IO,
+    plugin_dirs: Sequence[str],
+    cache_dir: str,
+    stderr: Callable[[bytes], object] | None,
+    warn: Callable[[str], object] | None,
+) -> Operations:
+    write = stderr or to_own_stderr
+    return Operations(
+        io=io,
+        invoker=Invoker(io, tuple(plugin_dirs), write),
+        cache=Cache(cache_dir),
+        warn=warn or (lambda text: write(f"netloom: {text}\n".encode())),
+    )
+
+
+def to_own_stderr(data: bytes) -> None:
+    try:
+        while data:
+            data = data[os.write(2, data) :]
+    except OSError:
+        pass  # nobody listens; a plugin's chatter must not fail an operation

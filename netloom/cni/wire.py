@@ -1,0 +1,94 @@
+"""JSON as CNI speaks it: decoded with typed errors only, encoded as Go's encoder would.
+
+The encoding matters where bytes are shared with Go's libcni: keys of objects sorted, no
+spaces, and `<`, `>`, `&` and the two line separators escaped. Numbers keep the precision that
+they came with (Go would pass them through a float).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from .errors import CNIError, DecodingFailure
+
+T = TypeVar("T")
+
+# The largest document read from a file, a plugin or standard input. Real ones have kilobytes.
+DOCUMENT_MAX = 16 * 1024 * 1024
+
+# These bytes occur in JSON only inside strings, so that replacing them everywhere is safe.
+_GO_ESCAPES = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
+
+_sorted = msgspec.json.Encoder(order="deterministic")  # keys of dicts; structs keep their order
+_in_order = msgspec.json.Encoder()
+
+
+def encode(value: object) -> bytes:
+    """Go's encoding of a map: keys sorted."""
+    return _go_escaped(_sorted.encode(value))
+
+
+def encode_in_order(value: object) -> bytes:
+    """Go's encoding of a struct: keys in the order that they have."""
+    return _go_escaped(_in_order.encode(value))
+
+
+def _go_escaped(data: bytes) -> bytes:
+    for plain, escaped in _GO_ESCAPES:
+        if plain in data:
+            data = data.replace(plain, escaped)
+    return data
+
+
+def indent(data: bytes) -> bytes:
+    """Compact JSON as Go prints results and errors: four spaces, no newline at the end."""
+    return msgspec.json.format(data, indent=4)
+
+
+def decode(data: bytes, what: str, *, error: type[CNIError] = DecodingFailure) -> Any:
+    """Any JSON value. `what` opens the error's sentence: "… is not JSON: …"."""
+    return decode_as(data, Any, what, error=error)
+
+
+def decode_as(data: bytes, kind: type[T] | Any, what: str, *, error: type[CNIError] = DecodingFailure) -> T:
+    if not data.strip():
+        raise error(f"{what}: unexpected end of JSON input")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError:
+        raise error(f"{what}: nested too deeply") from None
+    except UnicodeDecodeError:
+        raise error(f"{what}: not UTF-8") from None
+    except (msgspec.MsgspecError, ValueError) as cause:
+        raise error(f"{what}: {cause}") from None
+
+
+def decode_object(data: bytes, what: str, *, error: type[CNIError] = DecodingFailure) -> dict[str, Any]:
+    value = decode(data, what, error=error)
+    if not isinstance(value, dict):
+        raise error(f"{what}: expected an object, got {json_type(value)}")
+    return value
+
+
+def json_type(value: object) -> str:
+    """The name of a value's JSON type, for error texts."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case list():
+            return "an array"
+    return "an object"

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .isolation import Isolation
+from .lanes import LANES, PEERS, LaneReport
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-lane", action="store_true", help="fail if a lane that could run here did not run whole"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for lane, (what, _) in LANES.items():
+        config.addinivalue_line("markers", f"{lane}: {what}")
+    if not config.option.collectonly:
+        config.pluginmanager.register(Isolation(), "isolation")
+    config.pluginmanager.register(LaneReport(config.option.every_lane), "lanes")
+
+
+@pytest.fixture
+def new_netns() -> Iterator[Callable[[], str]]:
+    """Makes named network namespaces and gives their paths; they go with the test."""
+    made: list[str] = []
+    numbers = itertools.count()
+
+    def make() -> str:
+        name = f"t{os.getpid()}-{next(numbers)}"
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        made.append(name)
+        return f"/run/netns/{name}"
+
+    yield make
+    for name in made:
+        if os.path.exists(f"/run/netns/{name}"):
+            subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture
+def netns(new_netns: Callable[[], str]) -> str:
+    return new_netns()
+
+
+@pytest.fixture(scope="session")
+def cnitool() -> Path:
+    return PEERS / "bin" / "cnitool"

@@ -1,0 +1,133 @@
+"""The whole run in namespaces of its own, and proof at its end that nothing is left behind.
+
+As root, the run moves into a private network and mount namespace before the first test: links,
+routes and nft tables of the machine are out of reach, and /run and the CNI directories of
+/var/lib are empty ones of its own. At the end the machine and the private namespace must be as
+they were, and no process that a test started may live.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWNET = 0x40000000
+_MS_REC = 0x4000
+_MS_PRIVATE = 1 << 18
+
+# Every process that a test starts inherits this variable, and is found by it.
+_MARK = "NETLOOM_TEST_RUN"
+# Where Go's cnitool and the reference plugins keep state; cnitool's place is not configurable.
+_PRIVATE_DIRS = ("/run", "/var/lib/cni")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _require(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+class Isolation:
+    def __init__(self) -> None:
+        self.private = os.geteuid() == 0
+        self.mark = uuid.uuid4().hex
+        self._leaks: list[str] = []
+        self._made: list[str] = []
+        self._before: dict[str, list[str]] = {}
+
+    def pytest_sessionstart(self) -> None:
+        os.environ[_MARK] = self.mark
+        if not self.private:
+            return
+        self._machine_net = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self._machine_before = self._machine()
+        for directory in _PRIVATE_DIRS:
+            if not os.path.isdir(directory):
+                os.mkdir(directory)
+                self._made.append(directory)
+        _require(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET), "unshare")
+        _require(_libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "make mounts private")
+        for directory in _PRIVATE_DIRS:
+            _require(_libc.mount(b"tmpfs", directory.encode(), b"tmpfs", 0, None), f"mount {directory}")
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        self._private_before = self._network()
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._leaks += self._processes()
+        if self.private:
+            self._leaks += _difference("in the run's namespace", self._private_before, self._network())
+            self._leaks += [f"namespace {name}" for name in _listdir("/run/netns")]
+            for directory in reversed(_PRIVATE_DIRS):
+                _libc.umount2(directory.encode(), 2)
+            _require(_libc.setns(self._machine_net, _CLONE_NEWNET), "setns")
+            os.close(self._machine_net)
+            for directory in self._made:
+                os.rmdir(directory)
+            self._leaks += _difference("on the machine", self._machine_before, self._machine())
+        if self._leaks and session.exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("left behind")
+        for leak in self._leaks:
+            terminalreporter.line(leak, red=True)
+        if not self._leaks:
+            checked = "namespaces, links, nft tables, mounts, processes" if self.private else "processes"
+            terminalreporter.line(f"nothing ({checked})")
+
+    def _machine(self) -> dict[str, list[str]]:
+        with open("/proc/1/mountinfo") as mounts:
+            points = sorted(line.split()[4] for line in mounts)
+        return {**self._network(), "mount": points, "namespace": _listdir("/run/netns")}
+
+    def _network(self) -> dict[str, list[str]]:
+        links = json.loads(_output("ip", "-json", "link"))
+        return {
+            "link": sorted(link["ifname"] for link in links),
+            "nft table": sorted(_output("nft", "list", "tables").splitlines()),
+        }
+
+    def _processes(self) -> list[str]:
+        """Processes of this run, after a moment for those that are just ending."""
+        deadline = time.monotonic() + 2
+        while True:
+            found = []
+            for entry in Path("/proc").iterdir():
+                if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                    continue
+                try:
+                    if self.mark.encode() in (entry / "environ").read_bytes():
+                        command = (
+                            (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                        )
+                        found.append(f"process {entry.name}: {command}")
+                except OSError:
+                    continue
+            if not found or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
+
+
+def _difference(where: str, before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
+    return [f"{kind} {name} {where}" for kind in before for name in after[kind] if name not in before[kind]]
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _listdir(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
