@@ -1,0 +1,65 @@
+"""`python -m bench [AREA]`: measures, prints a table, writes build/bench.json.
+
+A missed bar is shown as MISSED and is no failure of the run: the exit status stays 0.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from . import cni, isolation, report
+from .measure import Comparison, Unmeasurable, measure
+from .place import BUILD, CHECKOUT, Place
+
+# Where areas are found: their name, which opens the names of their measurements, and what
+# yields them. An item is measured when it is yielded, so that what it needs may live until then.
+AREAS: Mapping[str, Callable[[Place], Iterator[Comparison | Unmeasurable]]] = {
+    "cni": cni.comparisons,
+}
+
+
+def main(words: list[str]) -> int:
+    if len(words) > 1 or any(word not in AREAS for word in words):
+        print(f"bench: expected one area of: {', '.join(AREAS)}; got: {' '.join(words)}", file=sys.stderr)
+        return 2
+    areas = words or list(AREAS)
+    print(
+        f"Linux {platform.release()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
+        f"load {os.getloadavg()[0]:.2f}"
+    )
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=BUILD) as state:
+        place = _place(Path(state))
+        rows = [row for area in areas for row in _measured(area, place)]
+    print(f"\n{report.table(rows)}\n\n{report.explanations(rows)}\n")
+    report.write(BUILD / "bench.json", rows, areas)
+    print(f"written to {(BUILD / 'bench.json').relative_to(CHECKOUT)}")
+    return 0
+
+
+def _place(state: Path) -> Place:
+    obstacle = isolation.obstacle(CHECKOUT)
+    if obstacle:
+        print(f"not in private namespaces, some things are not measured: {obstacle}")
+    else:
+        isolation.enter(state)
+    return Place(state, obstacle)
+
+
+def _measured(area: str, place: Place) -> Iterator[report.Row]:
+    for item in AREAS[area](place):
+        if isinstance(item, Unmeasurable):
+            print(f"{item.name}: not measured, {item.reason}")
+            yield report.unmeasured(item)
+        else:
+            print(f"{item.name}: {item.rounds} rounds", flush=True)
+            yield report.row(item, measure(item))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
