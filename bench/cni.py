@@ -6,7 +6,6 @@ Sides that make attachments undo them outside of the measured time.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import subprocess

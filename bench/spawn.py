@@ -35,7 +35,7 @@ def process_milliseconds(command: Sequence[str], env: Mapping[str, str]) -> floa
 
     def run() -> None:
         opened = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-        _require_success(os.posix_spawn(command[0], command, env, file_actions=[opened]), command)
+        _require_success(os.posix_spawn(command[0], list(command), env, file_actions=[opened]), command)
 
     return milliseconds(run)
 

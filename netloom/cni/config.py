@@ -13,6 +13,7 @@ from msgspec import Struct, ValidationError, convert
 
 from . import versions, wire
 from .errors import CNIError, InvalidConfig
+from .names import shortened
 
 
 class _IPAM(Struct, frozen=True):
@@ -41,7 +42,8 @@ class PluginConfig(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        return f'type="{self.type}"' + (f' name="{self.name}"' if self.name else "")
+        named = f' name="{shortened(self.name)}"' if self.name else ""
+        return f'type="{shortened(self.type)}"{named}'
 
 
 class NetworkConfig(Struct, frozen=True):

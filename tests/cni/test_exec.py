@@ -1,0 +1,399 @@
+"""Running plugins: where they are found, how they may end, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from netloom.cni import (
+    CNIError,
+    DeadlineExceeded,
+    DecodingFailure,
+    Endpoint,
+    InvalidConfig,
+    InvalidEnvironment,
+    IOFailure,
+    PluginFailed,
+    PluginNotFound,
+    Runtime,
+    parse_network,
+)
+from netloom.cni.aio import AsyncRuntime
+from netloom.cni.exec import BUSY_PAUSE, decode_answer, decode_version_info, failure, find_plugin
+from netloom.cni.process import STDERR_MAX, Output
+
+from ..doubles import cache_files, executable, shell_plugin
+from .conftest import FromPlainCode
+
+pytestmark = pytest.mark.unit
+
+NETWORK = parse_network(b'{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"plugin"}]}')
+WEB = Endpoint("web-1", "/run/netns/nowhere")
+
+
+@pytest.fixture
+def plugins(tmp_path: Path) -> Path:
+    directory = tmp_path / "plugins"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture(params=[Runtime, FromPlainCode], ids=["plain", "asyncio"])
+def runtime(request: pytest.FixtureRequest, plugins: Path, cache: Path) -> Runtime:
+    made: Runtime = request.param([str(plugins)], cache_dir=str(cache), timeout=20)
+    return made
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 5
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie that init has not yet reaped is dead for our purposes.
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_the_first_directory_that_has_the_plugin_wins(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shell_plugin(tmp_path / name / "plugin", "")
+    (tmp_path / "a" / "link").symlink_to("../b/plugin")
+    (tmp_path / "a" / "directory").mkdir()
+    path = [str(tmp_path / "absent"), str(tmp_path / "a"), str(tmp_path / "b")]
+    assert find_plugin("plugin", path) == str(tmp_path / "a" / "plugin")
+    assert find_plugin("link", path) == str(tmp_path / "a" / "link")
+    with pytest.raises(PluginNotFound, match=r'failed to find plugin "directory" in path \['):
+        find_plugin("directory", path)
+
+
+def test_no_directories_is_an_error_of_its_own() -> None:
+    with pytest.raises(PluginNotFound, match="no paths provided"):
+        find_plugin("plugin", [])
+
+
+@pytest.mark.parametrize("name", ["../plugin", "/bin/sh", "a/b", "..", ".", "a\0b", "/" * 5000])
+def test_a_plugins_type_never_leads_out_of_the_plugin_directories(
+    runtime: Runtime, plugins: Path, cache: Path, name: str
+) -> None:
+    shell_plugin(plugins.parent / "plugin", f"touch {plugins}/escaped")
+    document = {"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": name}]}
+    with pytest.raises(InvalidConfig, match="invalid plugin name") as caught:
+        runtime.add(parse_network(json.dumps(document).encode()), WEB)
+    assert len(str(caught.value)) < 700
+    assert not (plugins / "escaped").exists()
+    assert cache_files(cache) == []
+
+
+def test_a_plugin_without_a_name_is_not_looked_for() -> None:
+    with pytest.raises(InvalidConfig, match="no plugin name provided"):
+        find_plugin("", ["/bin"])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "code", "sentence"),
+    [
+        pytest.param("", DecodingFailure, 6, "unexpected end of JSON input", id="nothing"),
+        pytest.param(
+            'echo "{"', DecodingFailure, 6, "failed to decode the plugin's result", id="half a JSON"
+        ),
+        pytest.param("echo '[]'", DecodingFailure, 6, "expected an object, got an array", id="a list"),
+        pytest.param('printf \'{"x":"\\377"}\'', DecodingFailure, 6, "not UTF-8", id="not UTF-8"),
+        pytest.param(
+            'echo \'{"ips":[{"address":"300.0.0.1/24"}]}\'',
+            DecodingFailure,
+            6,
+            "invalid CIDR",
+            id="bad address",
+        ),
+        pytest.param(
+            "yes '{\"a\":1}' | head -c 52428800", DecodingFailure, 6, "printed more than 16 MiB", id="50 MB"
+        ),
+        pytest.param("exit 3", PluginFailed, 0, "with no error message: exit status 3", id="silent failure"),
+        pytest.param(
+            "echo oops >&2; exit 1",
+            PluginFailed,
+            0,
+            r'netplugin failed: "oops\\n": exit status 1',
+            id="only stderr",
+        ),
+        pytest.param("kill -9 $$", PluginFailed, 0, "signal: killed", id="killed"),
+        pytest.param(
+            "echo 'no json'; exit 1",
+            DecodingFailure,
+            6,
+            "error parsing its diagnostic message",
+            id="plain text",
+        ),
+        pytest.param(
+            "echo null; exit 1", PluginFailed, 0, "no error message: exit status 1", id="null and failure"
+        ),
+        pytest.param(
+            'echo \'{"code":7,"msg":"m","details":"d"}\'; exit 1', InvalidConfig, 7, "m; d", id="error object"
+        ),
+        pytest.param('echo \'{"code":110,"msg":"mine"}\'; exit 1', PluginFailed, 110, "mine", id="own code"),
+    ],
+)
+def test_r25_however_a_plugin_fails_it_is_a_typed_error(
+    runtime: Runtime, plugins: Path, cache: Path, body: str, kind: type[CNIError], code: int, sentence: str
+) -> None:
+    shell_plugin(plugins / "plugin", body)
+    with pytest.raises(kind, match=sentence) as caught:
+        runtime.add(NETWORK, WEB)
+    assert caught.value.code == code
+    assert caught.value.plugin == "plugin"
+    assert len(str(caught.value)) < 3000
+    assert cache_files(cache) == []
+
+
+def test_stderr_of_a_plugin_is_passed_on_and_of_a_failed_one_kept(plugins: Path, cache: Path) -> None:
+    heard: list[bytes] = []
+    runtime = Runtime([str(plugins)], cache_dir=str(cache), stderr=heard.append)
+    shell_plugin(plugins / "plugin", "echo careful >&2; echo '{}'")
+    runtime.add(NETWORK, WEB)
+    assert heard == [b"careful\n"]
+    shell_plugin(plugins / "plugin", 'echo broken >&2; echo \'{"code":100,"msg":"no"}\'; exit 1')
+    with pytest.raises(PluginFailed, match=r"failed \(add\): no$") as caught:
+        runtime.add(NETWORK, WEB)
+    assert caught.value.stderr == "broken\n"
+
+
+def test_a_flood_on_stderr_is_cut_and_does_not_block(plugins: Path, cache: Path) -> None:
+    heard: list[bytes] = []
+    runtime = Runtime([str(plugins)], cache_dir=str(cache), stderr=heard.append)
+    shell_plugin(plugins / "plugin", "head -c 20000000 /dev/zero >&2; echo '{}'")
+    runtime.add(NETWORK, WEB)
+    assert [len(data) for data in heard] == [STDERR_MAX]
+
+
+def test_r28_a_plugin_that_is_being_written_is_tried_again(
+    runtime: Runtime, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netloom.cni.exec.BUSY_PAUSE", 0.05)
+    path = plugins / "plugin"
+    path.write_bytes(Path("/bin/true").read_bytes())
+    path.chmod(0o755)
+    writer = os.open(path, os.O_WRONLY)
+    threading.Timer(0.12, os.close, [writer]).start()
+    runtime.status(NETWORK)
+
+
+def test_r28_a_plugin_that_stays_busy_is_given_up_after_five_more_tries(
+    runtime: Runtime, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert BUSY_PAUSE == 1.0
+    monkeypatch.setattr("netloom.cni.exec.BUSY_PAUSE", 0.01)
+    path = plugins / "plugin"
+    path.write_bytes(Path("/bin/true").read_bytes())
+    path.chmod(0o755)
+    with path.open("r+b"), pytest.raises(IOFailure, match="being written during 6 attempts"):
+        runtime.status(NETWORK)
+
+
+def test_r28_a_busy_plugin_is_not_waited_for_beyond_the_deadline(runtime: Runtime, plugins: Path) -> None:
+    path = plugins / "plugin"
+    path.write_bytes(Path("/bin/true").read_bytes())
+    path.chmod(0o755)
+    began = time.monotonic()
+    with path.open("r+b"), pytest.raises(DeadlineExceeded):
+        runtime.status(NETWORK, timeout=0.2)
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("verb", ["add", "check", "delete", "status", "gc", "validate"])
+def test_r29_a_plugin_that_hangs_is_killed_with_all_its_helpers(
+    runtime: Runtime, plugins: Path, cache: Path, tmp_path: Path, verb: str
+) -> None:
+    pids = tmp_path / "pids"
+    shell_plugin(plugins / "plugin", f"sleep 1000 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; wait")
+    call = getattr(runtime, verb)
+    arguments = (NETWORK,) if verb in ("status", "gc", "validate") else (NETWORK, WEB)
+    began = time.monotonic()
+    with pytest.raises(CNIError) as caught:
+        call(*arguments, timeout=0.5)
+    assert time.monotonic() - began < 3
+    first = caught.value.errors[0] if hasattr(caught.value, "errors") else caught.value
+    assert isinstance(first, DeadlineExceeded)
+    assert first.code == 11
+    plugin, helper = map(int, pids.read_text().split())
+    assert eventually(lambda: not alive(plugin) and not alive(helper))
+    assert cache_files(cache) == []
+
+
+def test_a_helper_that_outlives_its_plugin_does_not_hold_up_the_answer(
+    runtime: Runtime, plugins: Path, tmp_path: Path
+) -> None:
+    shell_plugin(plugins / "plugin", f"sleep 1000 & echo $! >{tmp_path}/pid; echo '{{}}'")
+    began = time.monotonic()
+    try:
+        runtime.add(NETWORK, WEB)
+        assert time.monotonic() - began < 5
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_cancelling_kills_the_plugin_and_frees_the_attachment(
+    plugins: Path, cache: Path, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    shell_plugin(plugins / "plugin", f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 1000")
+
+    async def scenario() -> None:
+        runtime = AsyncRuntime([str(plugins)], cache_dir=str(cache))
+        task = asyncio.create_task(runtime.add(NETWORK, WEB))
+        while not pid.exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert eventually(lambda: not alive(int(pid.read_text())))
+        shell_plugin(plugins / "plugin", "echo '{}'")
+        await runtime.add(NETWORK, WEB, timeout=2)
+
+    asyncio.run(scenario())
+
+
+def test_an_executable_that_cannot_run_is_an_io_failure(runtime: Runtime, plugins: Path) -> None:
+    (plugins / "plugin").write_text("#!/bin/sh\n")
+    with pytest.raises(IOFailure, match=r"cannot run plugin .*: Permission denied"):
+        runtime.add(NETWORK, WEB)
+    executable(plugins / "plugin", "#!/absent/interpreter\n")
+    with pytest.raises(IOFailure, match="No such file or directory"):
+        runtime.add(NETWORK, WEB)
+    executable(plugins / "plugin", "\x7fELF nonsense")
+    with pytest.raises(IOFailure, match="Exec format error"):
+        runtime.add(NETWORK, WEB)
+
+
+def test_a_config_larger_than_a_pipe_reaches_the_plugin_whole(
+    runtime: Runtime, plugins: Path, tmp_path: Path
+) -> None:
+    shell_plugin(plugins / "plugin", f"sleep 0.05; wc -c >{tmp_path}/size; echo '{{}}'")
+    filler = {"type": "plugin", "filler": "x" * 3_000_000}
+    network = parse_network(json.dumps({"cniVersion": "1.1.0", "name": "net", "plugins": [filler]}).encode())
+    runtime.add(network, WEB)
+    assert int((tmp_path / "size").read_text()) > 3_000_000
+
+
+def test_a_plugin_that_does_not_read_its_input_is_fine(runtime: Runtime, plugins: Path) -> None:
+    shell_plugin(plugins / "plugin", "exec <&-; echo '{}'")
+    filler = {"type": "plugin", "filler": "x" * 3_000_000}
+    network = parse_network(json.dumps({"cniVersion": "1.1.0", "name": "net", "plugins": [filler]}).encode())
+    runtime.add(network, WEB)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        Endpoint("c", "/run/netns/a\0b"),
+        Endpoint("c", "/run/netns/x", args=(("K", "a;b"),)),
+        Endpoint("c", "/run/netns/x", args=(("a=b", "V"),)),
+        Endpoint("c", "/run/netns/x", args=(("K", "\0"),)),
+    ],
+)
+def test_values_that_an_environment_cannot_carry_are_refused(
+    runtime: Runtime, plugins: Path, endpoint: Endpoint
+) -> None:
+    shell_plugin(plugins / "plugin", f"touch {plugins}/ran; echo '{{}}'")
+    with pytest.raises(InvalidEnvironment) as caught:
+        runtime.add(NETWORK, endpoint)
+    assert caught.value.code == 4
+    assert not (plugins / "ran").exists()
+
+
+def test_no_descriptor_is_left_open_however_plugins_end(runtime: Runtime, plugins: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for body in ("echo '{}'", "exit 1", "sleep 1000", "head -c 20000000 /dev/zero"):
+        shell_plugin(plugins / "plugin", body)
+        for verb in (runtime.add, runtime.delete):
+            try:
+                verb(NETWORK, WEB, timeout=0.3)
+            except CNIError:
+                continue
+    (plugins / "plugin").unlink()
+    with pytest.raises(PluginNotFound):
+        runtime.add(NETWORK, WEB)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_eight_lists_at_once_take_the_time_of_one(plugins: Path, cache: Path) -> None:
+    shell_plugin(plugins / "plugin", "sleep 0.5; echo '{}'")
+
+    async def scenario() -> None:
+        runtime = AsyncRuntime([str(plugins)], cache_dir=str(cache))
+        began = time.monotonic()
+        await asyncio.gather(*(runtime.add(NETWORK, Endpoint(f"c{n}", "/x")) for n in range(8)))
+        assert time.monotonic() - began < 2
+
+    asyncio.run(scenario())
+    assert len(cache_files(cache)) == 8
+
+
+VERSION_ANSWERS = [
+    (b'{"cniVersion":"1.1.0","supportedVersions":["1.0.0"]}', ("1.0.0",)),
+    (b'{"cniVersion":"0.2.0"}', ("0.1.0", "0.2.0")),
+]
+
+
+@pytest.mark.parametrize(("answer", "supported"), VERSION_ANSWERS)
+def test_version_answers_of_every_age_are_read(answer: bytes, supported: tuple[str, ...]) -> None:
+    assert decode_version_info(answer).supported_versions == supported
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (b"{}", "missing field cniVersion"),
+        (b'{"cniVersion":"1.0.0"}', "missing field supportedVersions"),
+        (b"", "decoding version info"),
+        (b"[]", "decoding version info"),
+    ],
+)
+def test_a_version_answer_that_says_nothing_is_refused(answer: bytes, sentence: str) -> None:
+    with pytest.raises(DecodingFailure, match=sentence):
+        decode_version_info(answer)
+
+
+def test_a_plugin_older_than_the_version_verb_speaks_0_1_0(runtime: Runtime, plugins: Path) -> None:
+    shell_plugin(plugins / "plugin", 'echo \'{"code":4,"msg":"unknown CNI_COMMAND: VERSION"}\'; exit 1')
+    assert runtime.version("plugin").supported_versions == ("0.1.0",)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200), st.integers(-64, 255).filter(bool))
+@example(b'{"code":-1,"msg":"x"}', b"", 1)
+@example(b'{"code":1e3}', b"", 1)
+@example(b"[" * 5000, b"", 1)
+def test_any_failed_output_is_a_typed_error(stdout: bytes, stderr: bytes, status: int) -> None:
+    error = failure(Output(status, stdout, stderr))
+    assert isinstance(error, CNIError)
+    assert str(error)
+
+
+@given(st.binary(max_size=200), st.sampled_from(["", "0.1.0", "0.4.0", "1.1.0", "7.0.0", "x"]))
+@example(b"null", "1.1.0")
+@example(b'{"cniVersion":"1.1.0","ips":[null]}', "1.1.0")
+@example(b'{"cniVersion":"1.1.0","routes":[{"dst":"0.0.0.0/0","table":1e99}]}', "1.1.0")
+def test_any_answer_is_a_result_or_a_typed_error(stdout: bytes, version: str) -> None:
+    for decode in (lambda: decode_answer(stdout, version), lambda: decode_version_info(stdout)):
+        try:
+            decode()
+        except CNIError as error:
+            assert error.code in (1, 6)
