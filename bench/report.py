@@ -76,7 +76,7 @@ def _p99_entry(comparison: Comparison, samples: Samples) -> Entry:
     )
 
 
-_HEADINGS = ("name", "ours", "peer", "unit", "ratio", "difference", "bar", "", "p99 ours", "p99 peer")
+_HEADINGS = ("name", "ours", "peer", "unit", "ratio", "difference", "bar", "verdict", "p99 ours", "p99 peer")
 _TEXT_COLUMNS = (0, 3, 6, 7)
 
 

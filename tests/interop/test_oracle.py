@@ -185,7 +185,9 @@ WHOLE_RESULTS = {
     "legacy nulls": result("0.1.0", ip4=None, ip6={"ip": "::1/128", "routes": None, "gateway": None}),
     "empty lists": result("1.1.0", interfaces=[], ips=[], routes=[], dns={"nameservers": [], "domain": ""}),
     "no fields in an interface": result("0.3.1", interfaces=[{}]),
-    "characters that Go escapes": result("1.1.0", dns={"domain": '<>&\u2028\u2029"\\/\b\f\n\r\t\0\x01\x7f\x85é😀'}),
+    "characters that Go escapes": result(
+        "1.1.0", dns={"domain": '<>&\u2028\u2029"\\/\b\f\n\r\t\0\x01\x7f\x85é😀'}
+    ),
     "characters that Go escapes, 0.4.0": result("0.4.0", interfaces=[{"name": "<&>\u2028", "mac": "\x1f"}]),
     "white space around": b' \t\r\n{ "cniVersion" : "1.1.0" } \n',
     "an exact number of 53 bits": mtu("9007199254740992"),
@@ -250,8 +252,13 @@ REFUSED_RESULTS = {
         if not (key != "dns" and value == {})
     },
     **{f"ip4 is {value!r}": result("0.2.0", ip4=value) for value in ([], "", 1, "10.0.0.1/8", {"ip": 1})},
-    **{f"mtu {n}": mtu(n) for n in ("1.0", "1.5", "1e2", "-0.0", "1e400", '"5"', "true", "[]", "01", "+1", "1.")},
-    **{f"mtu {n}": mtu(n) for n in ("9223372036854775808", "-9223372036854775809", "99999999999999999999999")},
+    **{
+        f"mtu {n}": mtu(n)
+        for n in ("1.0", "1.5", "1e2", "-0.0", "1e400", '"5"', "true", "[]", "01", "+1", "1.")
+    },
+    **{
+        f"mtu {n}": mtu(n) for n in ("9223372036854775808", "-9223372036854775809", "99999999999999999999999")
+    },
     "a label that is a number": result("0.4.0", ips=[{"version": 4, "address": "10.0.0.1/8"}]),
     "a gateway with a prefix": address("10.0.0.1/8", gateway="10.0.0.2/8"),
     "a gateway with a zone": address("fe80::1/64", gateway="fe80::2%eth0"),
@@ -661,7 +668,9 @@ def _results(cidrs: st.SearchStrategy[str], ips: st.SearchStrategy[str], numbers
         {"mac": text, "sandbox": text, "mtu": numbers, "socketPath": text, "pciID": text}, name=text
     )
     ip = _object(
-        {"gateway": ips, "interface": numbers}, address=cidrs, version=st.sampled_from(["4", "6", "4", "6", "x"])
+        {"gateway": ips, "interface": numbers},
+        address=cidrs,
+        version=st.sampled_from(["4", "6", "4", "6", "x"]),
     )
     route_numbers = ("mtu", "advmss", "priority", "table", "scope")
     route = _object({"gw": ips} | dict.fromkeys(route_numbers, numbers), dst=cidrs)
@@ -680,7 +689,10 @@ def _results(cidrs: st.SearchStrategy[str], ips: st.SearchStrategy[str], numbers
 
 _good_results = _results(_good_cidrs, _ipv4s | _ipv6s | _mapped | st.just(""), _integers, st.text(max_size=8))
 _any_results = _results(
-    _good_cidrs | _cidrs, _ips, _integers | st.sampled_from(["", True, 2**63]), st.text(max_size=3) | st.just(0)
+    _good_cidrs | _cidrs,
+    _ips,
+    _integers | st.sampled_from(["", True, 2**63]),
+    st.text(max_size=3) | st.just(0),
 )
 _version_texts = st.sampled_from([*ALL, "", "1", "1.1", "2.0.0", "0.10.0", "x"]) | st.builds(
     lambda *parts: ".".join(map(str, parts)), st.integers(-1, 2), st.integers(0, 12), st.integers(0, 3)
