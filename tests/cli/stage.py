@@ -99,12 +99,7 @@ class Stage:
             for name, value in os.environ.items()
             if not name.startswith(("CNI_", "CAP_ARGS", "NETCONFPATH", "PYTHON"))
         }
-        self.env = {
-            **inherited,
-            "NETCONFPATH": str(self.networks),
-            "CNI_PATH": str(self.plugins),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        self.env = {**inherited, "NETCONFPATH": str(self.networks), "CNI_PATH": str(self.plugins)}
 
     def plugin(self, name: str, script: str) -> str:
         """A plugin that is a shell script."""

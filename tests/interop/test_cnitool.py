@@ -13,9 +13,10 @@ import sys
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from ..lanes import PEERS
 
@@ -32,19 +33,22 @@ ways = pytest.mark.parametrize(
 )
 each = pytest.mark.parametrize("tool", BOTH, ids=["go", "netloom"])
 
-RESULT = {
+RESULT: dict[str, Any] = {
     "cniVersion": "1.1.0",
     "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", "mtu": 1400, "sandbox": "/run/netns/<a&b>"}],
     "ips": [{"address": "10.1.2.3/24", "gateway": "10.1.2.1", "interface": 0}],
     "routes": [{"dst": "0.0.0.0/0", "gw": "10.1.2.1", "priority": 5, "table": 0}],
     "dns": {"nameservers": ["10.1.2.1"], "search": ["a<b>&c.example"]},
 }
-LABELLED_RESULT = {
+LABELLED_RESULT: dict[str, Any] = {
     "interfaces": [{"name": "eth0", "sandbox": "/run/netns/<a&b>"}],
     "ips": [{"version": "4", "address": "10.1.2.3/24", "gateway": "10.1.2.1", "interface": 0}],
     "routes": [{"dst": "0.0.0.0/0"}],
 }
-LEGACY_RESULT = {"ip4": {"ip": "10.1.2.3/24", "routes": [{"dst": "0.0.0.0/0"}]}, "dns": {"domain": "a<b"}}
+LEGACY_RESULT: dict[str, Any] = {
+    "ip4": {"ip": "10.1.2.3/24", "routes": [{"dst": "0.0.0.0/0"}]},
+    "dns": {"domain": "a<b"},
+}
 
 
 class Stage:
@@ -117,7 +121,7 @@ def stage(tmp_path: Path, shared_cache: Path) -> Stage:
     return Stage(tmp_path, shared_cache)
 
 
-class Case(NamedTuple):
+class Case(Struct, frozen=True):
     """An ADD to compare: the list's fields, the plugin's, its answer, the command's environment."""
 
     fields: dict[str, Any] = {}
@@ -260,7 +264,7 @@ def test_a_chain_of_plugins_sees_and_leaves_the_same(stage: Stage, netns: str) -
     assert netloom == go
     assert json.loads(netloom["printed"])["dns"] == {
         "nameservers": ["1.2.3.4"],
-        "search": RESULT["dns"]["search"],  # type: ignore[call-overload]
+        "search": RESULT["dns"]["search"],
     }
 
 

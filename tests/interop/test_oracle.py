@@ -243,15 +243,18 @@ NO_ADDRESSES = (
     "host/8",
 )
 
+_NO_VERSIONS: tuple[Any, ...] = (0, 1, False, True, [], {}, "1.1", "9.9.9", "v1.0.0")
+_NO_FIELDS: tuple[Any, ...] = ("", 0, False, ["x"], {"nameservers": "x"}, [[]])
+_NO_LEGACY_IPS: tuple[Any, ...] = ([], "", 1, "10.0.0.1/8", {"ip": 1})
+
 REFUSED_RESULTS = {
-    **{f"cniVersion {v!r}": result(v) for v in (0, 1, False, True, [], {}, "1.1", "9.9.9", "v1.0.0")},
+    **{f"cniVersion {v!r}": result(v) for v in _NO_VERSIONS},
     **{
         f"{key} is {value!r}": result("1.1.0", **{key: value})
         for key in ("interfaces", "ips", "routes", "dns")
-        for value in ("", 0, False, ["x"], {"nameservers": "x"}, [[]])
-        if not (key != "dns" and value == {})
+        for value in _NO_FIELDS
     },
-    **{f"ip4 is {value!r}": result("0.2.0", ip4=value) for value in ([], "", 1, "10.0.0.1/8", {"ip": 1})},
+    **{f"ip4 is {value!r}": result("0.2.0", ip4=value) for value in _NO_LEGACY_IPS},
     **{
         f"mtu {n}": mtu(n)
         for n in ("1.0", "1.5", "1e2", "-0.0", "1e400", '"5"', "true", "[]", "01", "+1", "1.")
@@ -530,12 +533,16 @@ _PLUGIN_ENTRIES: tuple[Any, ...] = (
     {"type": "a", "numbers": [0, -1, 1.5, -0.25, 1e-7, 9007199254740992, -9007199254740992]},
 )
 
+_NAMES: tuple[Any, ...] = (None, 1, "", [], "ü/../%", "a" * 300)
+_VERSIONS: tuple[Any, ...] = ("1.1.0", "1.2.3", "x", "", None, 1, [], {})
+_NO_PLUGINS: tuple[Any, ...] = (None, {}, [], "x", 1)
+
 NETWORKS = {
     "nothing but a name": b'{"name":"net"}',
     "white space": b' {\n"name" : "net", "plugins" : [ { "type" : "a" , "b" : [ 1 , 2 ] } ] }\n',
     "a name twice": b'{"name":"a","name":"b","plugins":[{"type":"c","type":"d"}]}',
-    **{f"name {name!r}": network(name=name) for name in (None, 1, "", [], "ü/../%", "a" * 300)},
-    **{f"cniVersion {v!r}": network(cniVersion=v) for v in ("1.1.0", "1.2.3", "x", "", None, 1, [], {})},
+    **{f"name {name!r}": network(name=name) for name in _NAMES},
+    **{f"cniVersion {v!r}": network(cniVersion=v) for v in _VERSIONS},
     **{
         f"cniVersion {v!r}, cniVersions {offer!r}": network(cniVersion=v, cniVersions=offer)
         for offer in _VERSION_OFFERS
@@ -547,7 +554,7 @@ NETWORKS = {
         for value in _BOOLEANS
     },
     "plugins are elsewhere, but only inlined ones wanted": b'{"name":"n","loadOnlyInlinedPlugins":true}',
-    **{f"plugins {value!r}": network(plugins=value) for value in (None, {}, [], "x", 1)},
+    **{f"plugins {value!r}": network(plugins=value) for value in _NO_PLUGINS},
     **{f"plugin {entry!r}": network(plugins=[entry]) for entry in _PLUGIN_ENTRIES},
     "the third of four plugins is bad": network(plugins=[{"type": "a"}, {"type": "b"}, {}, {"type": "c"}]),
     **{

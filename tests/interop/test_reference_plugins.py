@@ -117,15 +117,14 @@ class Site:
         return [it.container_id for it in self.runtime.attachments()]
 
 
-@pytest.fixture(params=RELEASES.values(), ids=RELEASES.keys())
+@pytest.fixture(params=list(RELEASES))
 def site(
     request: pytest.FixtureRequest,
     host: str,  # noqa: ARG001
     new_netns: Callable[[], str],
     tmp_path: Path,
 ) -> Site:
-    release: Release = request.param
-    return Site(release, tmp_path, new_netns)
+    return Site(RELEASES[request.param], tmp_path, new_netns)
 
 
 def output(*command: str, netns: str | None = None) -> str:
@@ -166,8 +165,8 @@ def sysctl(name: str, netns: str) -> str:
 
 
 def rules() -> str:
-    """All packet filtering of the host, whether iptables or nft made it."""
-    return output("nft", "list", "ruleset")
+    """All packet filtering of the host; only iptables shows the comments that it made."""
+    return "".join(map(output, ("iptables-save", "ip6tables-save"))) + output("nft", "list", "ruleset")
 
 
 def result_of(site: Site, network: NetworkConfig, endpoint: Endpoint) -> Result:
@@ -176,6 +175,7 @@ def result_of(site: Site, network: NetworkConfig, endpoint: Endpoint) -> Result:
     return result
 
 
+# Debian's portmap checks the rules of both families, so that a network with it has both.
 # Network lists that together use every plugin, with the arguments that they take.
 LISTS: dict[str, tuple[Callable[[Site], list[dict[str, Any]]], dict[str, Any]]] = {
     "bridge": (lambda site: [site.bridge()], {}),
@@ -185,7 +185,7 @@ LISTS: dict[str, tuple[Callable[[Site], list[dict[str, Any]]], dict[str, Any]]] 
     ),
     "bridge, portmap, firewall, bandwidth, tuning": (
         lambda site: [
-            site.bridge(),
+            site.bridge(ipam=site.pool("10.88.0.0/24", "fd00:88::/64")),
             {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True},
             {"type": "firewall", "backend": "iptables"},
             {"type": "bandwidth", "capabilities": {"bandwidth": True}},
@@ -200,14 +200,17 @@ LISTS: dict[str, tuple[Callable[[Site], list[dict[str, Any]]], dict[str, Any]]] 
     ),
     "ptp": (lambda site: [site.ptp()], {}),
     "ptp, masquerading, portmap": (
-        lambda site: [site.ptp(ipMasq=True), {"type": "portmap", "capabilities": {"portMappings": True}}],
+        lambda site: [
+            site.ptp(ipMasq=True, ipam=site.pool("10.89.0.0/24", "fd00:89::/64")),
+            {"type": "portmap", "capabilities": {"portMappings": True}},
+        ],
         PORT_MAPPINGS,
     ),
     "macvlan, static": (lambda site: [site.macvlan()], {}),
     "macvlan, host-local, tuning": (
         lambda site: [
             site.macvlan() | {"ipam": site.pool("10.90.0.0/24")},
-            {"type": "tuning", "dataDir": str(site.tuning), "mac": "02:00:00:00:00:09", "promisc": True},
+            {"type": "tuning", "dataDir": str(site.tuning), "allmulti": True, "promisc": True},
         ],
         {},
     ),
@@ -418,21 +421,20 @@ def test_tuning_sets_what_it_is_told_on_the_interface(site: Site) -> None:
     tuning = {
         "type": "tuning",
         "dataDir": str(site.tuning),
-        "sysctl": {"net.ipv4.conf.eth0.arp_filter": "1", "net.ipv4.ip_local_port_range": "20000 30000"},
+        "sysctl": {"net.ipv4.conf.eth0.arp_filter": "1", "net.core.somaxconn": "500"},
         "mac": "02:00:00:00:00:09",
         "mtu": 1400,
         "promisc": True,
     }
     network, container = site.network(site.bridge(), tuning), site.container("c1")
-    before = sysctl("net/ipv4/ip_local_port_range", container.netns)
+    assert sysctl("net/core/somaxconn", container.netns) != "500"
 
     result = result_of(site, network, container)
 
     link = links(container.netns)["eth0"]
     assert (link["address"], link["mtu"], link["promiscuity"]) == ("02:00:00:00:00:09", 1400, 1)
     assert sysctl("net/ipv4/conf/eth0/arp_filter", container.netns) == "1"
-    assert sysctl("net/ipv4/ip_local_port_range", container.netns).split() == ["20000", "30000"]
-    assert sysctl("net/ipv4/ip_local_port_range", container.netns) != before
+    assert sysctl("net/core/somaxconn", container.netns) == "500"
     assert "02:00:00:00:00:09" in [it.mac for it in result.interfaces if it.sandbox]
     site.runtime.check(network, container)
 
@@ -504,6 +506,20 @@ def test_the_firewall_lets_a_container_through_until_del(site: Site) -> None:
     ping("10.91.0.2", netns=container.netns)
     site.runtime.delete(network, container)
 
+    assert "10.88.0.2" not in rules()
+
+
+@pytest.mark.parametrize("site", ["v1.9.1"], indirect=True)  # the first with nftables
+def test_nftables_rules_of_port_mappings_and_masquerading_end_with_del(site: Site) -> None:
+    portmap = {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": True}}
+    network = site.network(site.bridge(ipMasq=True, ipMasqBackend="nftables"), portmap)
+    container = site.container("some-container", capability_args=PORT_MAPPINGS)
+    site.runtime.add(network, container)
+    site.runtime.check(network, container)
+    assert "some-container" in rules()
+    assert "10.88.0.2" in rules()
+    site.runtime.delete(network, container)
+    assert "some-container" not in rules()
     assert "10.88.0.2" not in rules()
 
 
@@ -600,7 +616,7 @@ def test_a_full_pool_is_an_error_until_an_address_is_freed(site: Site) -> None:
     first, second = site.container("c1"), site.container("c2")
     site.runtime.add(network, first)
     with pytest.raises(CNIError, match="no IP addresses available in range set") as caught:
-        site.runtime.add(network, second)
+        site.runtime.add(network, second, cleanup=True)
     assert caught.value.plugin == "bridge"
     assert site.cached() == ["c1"]
     assert "eth0" not in links(second.netns)

@@ -1,0 +1,168 @@
+"""How the command ends: exit statuses, deadlines, signals, and readers that go away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from .stage import NETLOOM, PATIENCE, HangingPlugin, Stage
+
+pytestmark = pytest.mark.unit
+
+NETNS = "/run/netns/web"
+
+
+def test_success_is_0(stage: Stage) -> None:
+    assert stage.cni("add", stage.recorded_network(), NETNS).status == 0
+
+
+def test_a_plugin_that_fails_is_1(stage: Stage) -> None:
+    stage.network("mynet", stage.plugin("failing", "exit 7"))
+
+    assert stage.cni("add", "mynet", NETNS).status == 1
+
+
+def test_a_command_line_that_makes_no_sense_is_2(stage: Stage) -> None:
+    assert stage.cni("add", stage.recorded_network()).status == 2
+    assert stage.cni("add", "mynet", NETNS, "--no-such-option").status == 2
+    assert stage.verbs == []
+
+
+def test_a_wrong_configuration_is_3(stage: Stage) -> None:
+    stage.network("mynet", "missing")
+
+    assert stage.cni("add", "mynet", NETNS).status == 3
+    assert stage.cni("add", "other", NETNS).status == 3
+
+
+@pytest.mark.parametrize("verb", ["add", "check", "del", "gc", "status"])
+def test_a_deadline_is_124_and_ends_the_plugin_with_its_helpers(
+    stage: Stage, hanging: HangingPlugin, verb: str
+) -> None:
+    stage.network("mynet", hanging.name)
+
+    outcome = stage.cni(verb, "mynet", NETNS, "--timeout", "0.15", "--json")
+
+    assert (outcome.status, outcome.stdout) == (124, "")
+    assert outcome.error["code"] == 11
+    assert "--timeout" in outcome.error["next"]
+    hanging.wait_until_it_hangs()
+    assert hanging.helper_ended()
+
+
+def test_a_deadline_is_for_all_plugins_together(stage: Stage, hanging: HangingPlugin) -> None:
+    stage.network("mynet", stage.recording_plugin(), hanging.name, stage.recording_plugin("third"))
+
+    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.3", "--cleanup", "--json")
+
+    assert (outcome.status, outcome.error["plugin"]) == (124, hanging.name)
+    assert "third" not in {call.config["type"] for call in stage.calls if call.verb == "ADD"}
+
+
+def test_an_attachment_that_another_run_works_on_is_busy(stage: Stage, hanging: HangingPlugin) -> None:
+    stage.network("mynet", hanging.name)
+    first = stage.start("cni", "add", "mynet", NETNS, "--cache-dir", str(stage.cache))
+    hanging.wait_until_it_hangs()
+
+    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.05", "--json")
+
+    first.terminate()
+    first.communicate(timeout=PATIENCE)
+    assert outcome.status == 124
+    assert outcome.error["code"] == 11
+    assert "busy" in outcome.error["msg"]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+@pytest.mark.parametrize("verb", ["add", "del"])
+def test_a_signal_ends_the_plugin_with_its_helpers(
+    stage: Stage, hanging: HangingPlugin, verb: str, number: signal.Signals, status: int
+) -> None:
+    stage.network("mynet", hanging.name)
+    process = stage.start("cni", verb, "mynet", NETNS, "--cache-dir", str(stage.cache))
+    hanging.wait_until_it_hangs()
+
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == status
+    assert hanging.helper_ended()
+    assert stdout == b""
+    assert b"Traceback" not in stderr
+    assert os.listdir(stage.cache / "results") == [] if verb == "add" else True
+
+
+def test_a_second_signal_changes_nothing(stage: Stage, hanging: HangingPlugin) -> None:
+    stage.network("mynet", hanging.name)
+    process = stage.start("cni", "add", "mynet", NETNS, "--cache-dir", str(stage.cache))
+    hanging.wait_until_it_hangs()
+
+    for _ in range(2):
+        process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, stderr) == (143, b"")
+    assert hanging.helper_ended()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cni validate", "cni attachments", "cni add mynet /run/netns/web", "completion bash"],
+)
+def test_a_reader_that_has_seen_enough_is_no_error(stage: Stage, command: str) -> None:
+    stage.recorded_network()
+    script = f"netloom {command} | head -c1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+
+    outcome = stage.shell(script.replace("cni ", f"cni --cache-dir {stage.cache} "))
+
+    assert (outcome.stdout, outcome.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--version"],
+        ["--help"],
+        ["cni", "--help"],
+        ["cni", "add", "--help"],
+        ["completion", "bash"],
+        ["cni", "version", "recording"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("buffering", ["buffered", "unbuffered"])
+def test_a_reader_that_is_gone_is_no_error(stage: Stage, words: list[str], buffering: str) -> None:
+    stage.recorded_network()
+    reader, writer = os.pipe()
+    os.close(reader)
+    env = {**stage.env, "PYTHONUNBUFFERED": "1"} if buffering == "unbuffered" else stage.env
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            [NETLOOM, *words], env=env, stdout=pipe, stderr=subprocess.PIPE, timeout=PATIENCE
+        )
+
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("stdout", [">&-", ">/dev/full"], ids=["closed", "full"])
+@pytest.mark.parametrize("words", ["--version", "cni version recording"])
+def test_output_that_cannot_be_written_is_one_sentence(stage: Stage, words: str, stdout: str) -> None:
+    stage.recording_plugin()
+
+    outcome = stage.shell(f"netloom {words} {stdout}")
+
+    assert outcome.status == 1
+    assert len(outcome.stderr.splitlines()) <= 3
+
+
+def test_a_closed_stdin_is_one_sentence(stage: Stage) -> None:
+    outcome = stage.shell("netloom cni convert --to 1.0.0 <&-")
+
+    assert outcome.status in (1, 2)
+    assert outcome.stderr.startswith("error: ")

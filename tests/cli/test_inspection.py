@@ -1,0 +1,225 @@
+"""validate, version, attachments and convert."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netloom.cni.versions import ALL
+
+from .stage import RESULT, Stage
+
+pytestmark = pytest.mark.unit
+
+NETNS = "/var/run/netns/cnitest"
+CONTAINER = "cnitool-20c433bb2b1d6ede56d6"
+
+
+def test_validate_finds_nothing_wrong_with_good_networks(stage: Stage) -> None:
+    stage.recording_plugin()
+    stage.network("first", {"type": "recording", "capabilities": {"portMappings": True, "mac": True}})
+    stage.network("second", "recording", "recording", version="1.0.0")
+
+    outcome = stage.run("cni", "validate")
+
+    assert outcome.status == 0
+    assert outcome.document == [
+        {
+            "path": str(stage.networks / "00.conflist"),
+            "network": "first",
+            "cniVersion": "1.1.0",
+            "plugins": ["recording"],
+            "capabilities": ["mac", "portMappings"],
+            "errors": [],
+        },
+        {
+            "path": str(stage.networks / "01.conflist"),
+            "network": "second",
+            "cniVersion": "1.0.0",
+            "plugins": ["recording", "recording"],
+            "capabilities": [],
+            "errors": [],
+        },
+    ]
+
+
+def test_validate_can_be_about_one_network(stage: Stage) -> None:
+    stage.recorded_network("first")
+    stage.network("second", "missing")
+
+    assert stage.run("cni", "validate", "first").status == 0
+    assert [it["network"] for it in stage.run("cni", "validate", "first").document] == ["first"]
+    assert stage.run("cni", "validate", "second").status == 3
+
+
+def test_validate_of_an_unknown_network_says_so(stage: Stage) -> None:
+    stage.recorded_network()
+
+    outcome = stage.run("cni", "validate", "other", "--json")
+
+    assert (outcome.status, outcome.stdout) == (3, "")
+    assert outcome.error["code"] == 7
+    assert '"other"' in outcome.error["msg"]
+
+
+def test_validate_of_a_network_without_a_name_finds_none(stage: Stage) -> None:
+    stage.recorded_network()
+
+    assert stage.run("cni", "validate", "").status == 3
+
+
+def test_validate_reports_a_broken_file_among_good_ones(stage: Stage) -> None:
+    stage.recorded_network("first")
+    (stage.networks / "01-broken.conflist").write_text('{"cniVersion": "1.1.0", "na')
+    stage.network("third", "recording")
+
+    outcome = stage.run("cni", "validate")
+
+    assert outcome.status == 3
+    found = {Path(it["path"]).name: it for it in outcome.document}
+    assert {it["network"] for it in found.values()} == {"first", None, "third"}
+    assert [name for name, it in found.items() if it["errors"]] == ["01-broken.conflist"]
+
+
+def test_validate_names_every_plugin_that_is_missing_or_too_old(stage: Stage) -> None:
+    stage.network("mynet", "missing", stage.recording_plugin(), "absent", version="0.3.1")
+
+    outcome = stage.run("cni", "validate")
+
+    assert outcome.status == 3
+    (finding,) = outcome.document
+    assert ["missing" in finding["errors"][0], "recording" in finding["errors"][1]] == [True, True]
+    assert '"0.3.1"' in finding["errors"][1]
+    assert "absent" in finding["errors"][2]
+
+
+@pytest.mark.parametrize("name", ["my net", "-mynet", "netz-für-alle"])
+def test_validate_finds_the_names_that_add_refuses(stage: Stage, name: str) -> None:
+    stage.recorded_network(name)
+
+    assert stage.cni("add", "--", name, NETNS).status == 3
+    assert stage.run("cni", "validate").status == 3
+
+
+def test_version_shows_what_a_plugin_says(stage: Stage) -> None:
+    outcome = stage.run("cni", "version", stage.recording_plugin())
+
+    assert outcome.status == 0
+    assert outcome.document == {
+        "cniVersion": "1.1.0",
+        "supportedVersions": ["0.4.0", "1.0.0", "1.1.0"],
+    }
+    assert stage.verbs == ["VERSION"]
+
+
+def test_version_of_a_missing_plugin_says_where_it_was_looked_for(stage: Stage) -> None:
+    outcome = stage.run("cni", "version", "missing")
+
+    assert outcome.status == 3
+    assert str(stage.plugins) in outcome.said["error"]
+    assert "CNI_PATH" in outcome.said["next"]
+
+
+def test_attachments_are_listed_with_four_facts_each(stage: Stage) -> None:
+    stage.recorded_network()
+    stage.cni("add", "mynet", NETNS)
+    stage.cni("add", "mynet", "/run/netns/web", "-i", "net1")
+
+    outcome = stage.cni("attachments", "--json")
+
+    assert outcome.status == 0
+    assert {"network": "mynet", "containerID": CONTAINER, "ifName": "eth0", "netns": NETNS} in outcome.document
+    assert [set(it) for it in outcome.document] == [{"network", "containerID", "ifName", "netns"}] * 2
+
+
+def test_attachments_of_one_container_are_listed_alone(stage: Stage) -> None:
+    stage.recorded_network()
+    stage.cni("add", "mynet", NETNS)
+    stage.cni("add", "mynet", NETNS, "-i", "net1")
+    stage.cni("add", "mynet", "/run/netns/web")
+
+    outcome = stage.cni("attachments", "--container", CONTAINER)
+
+    assert sorted(it["ifName"] for it in outcome.document) == ["eth0", "net1"]
+    assert stage.cni("attachments", "--container", "nobody").document == []
+
+
+def test_without_a_cache_there_are_no_attachments(stage: Stage) -> None:
+    outcome = stage.cni("attachments")
+
+    assert (outcome.status, outcome.document) == (0, [])
+    assert not stage.cache.exists()
+
+
+def test_a_broken_entry_does_not_hide_the_attachments_behind_it(stage: Stage) -> None:
+    stage.recorded_network()
+    stage.cni("add", "mynet", NETNS)
+    (stage.cache / "results" / "a-broken-entry").write_text("{")
+    (stage.cache / "results" / "b-a-directory").mkdir()
+
+    assert [it["network"] for it in stage.cni("attachments").document] == ["mynet"]
+
+
+LEGACY = {
+    "cniVersion": "0.2.0",
+    "ip4": {"ip": "10.1.2.3/24", "gateway": "10.1.2.1", "routes": [{"dst": "0.0.0.0/0"}]},
+    "dns": {"nameservers": ["10.1.2.1"]},
+}
+LABELLED = {
+    **RESULT,
+    "cniVersion": "0.4.0",
+    "ips": [{"version": "4", **ip} for ip in RESULT["ips"]],
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("0.2.0", LEGACY), ("0.4.0", LABELLED), ("1.1.0", RESULT)]
+)
+def test_convert_writes_a_result_in_another_version(
+    stage: Stage, version: str, expected: dict[str, Any]
+) -> None:
+    file = stage.directory / "result.json"
+    file.write_text(json.dumps(RESULT))
+
+    from_file = stage.run("cni", "convert", "--to", version, str(file))
+    from_stdin = stage.run("cni", "convert", "--to", version, stdin=file.read_bytes())
+
+    assert (from_file.status, from_file.document) == (0, expected)
+    assert from_stdin == from_file
+
+
+def test_convert_continues_what_add_printed(stage: Stage) -> None:
+    stage.recorded_network()
+
+    outcome = stage.shell(
+        f"netloom cni add mynet {NETNS} --cache-dir {stage.cache} | netloom cni convert --to 0.2.0"
+    )
+
+    assert (outcome.status, outcome.document) == (0, LEGACY)
+
+
+def test_convert_knows_every_version_and_no_other(stage: Stage) -> None:
+    outcome = stage.run("cni", "convert", "--to", "2.0.0", stdin=json.dumps(RESULT))
+
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert all(version in outcome.stderr for version in ALL)
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{", '{"cniVersion":"1.1.0","ips":[{"address":"?"}]}'])
+def test_convert_of_something_else_is_a_decoding_failure(stage: Stage, text: str) -> None:
+    outcome = stage.run("cni", "convert", "--to", "1.0.0", "--json", stdin=text)
+
+    assert (outcome.status, outcome.stdout) == (1, "")
+    assert outcome.error["code"] == 6
+    assert "plugin" not in outcome.error["next"]
+
+
+def test_convert_of_a_missing_file_names_it(stage: Stage) -> None:
+    outcome = stage.run("cni", "convert", "--to", "1.0.0", "missing.json", "--json")
+
+    assert outcome.status == 1
+    assert outcome.error["code"] == 5
+    assert "missing.json" in outcome.error["msg"]
