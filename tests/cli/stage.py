@@ -5,11 +5,13 @@ Every run of the command goes through `Stage`, and none may end in a traceback.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import termios
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple
 
 NETLOOM = str(Path(sys.executable).with_name("netloom"))
 PATIENCE = 20.0
+MOMENT = 2.0
 
 RESULT: dict[str, Any] = {
     "cniVersion": "1.1.0",
@@ -46,6 +49,7 @@ esac
 _HANGING = """\
 sleep 1000 &
 echo "$!" > {fifo}
+{then}
 wait
 """
 
@@ -202,11 +206,11 @@ class Stage:
 class HangingPlugin:
     """A plugin that never answers, and its helper in the background."""
 
-    def __init__(self, stage: Stage, name: str = "hanging") -> None:
+    def __init__(self, stage: Stage, name: str = "hanging", then: str = "") -> None:
         fifo = stage.directory / f"{name}.fifo"
         os.mkfifo(fifo)
         self._fifo = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
-        self.name = stage.plugin(name, _HANGING.format(fifo=shlex.quote(str(fifo))))
+        self.name = stage.plugin(name, _HANGING.format(fifo=shlex.quote(str(fifo)), then=then))
         self._helper = -1
 
     def wait_until_it_hangs(self) -> None:
@@ -219,9 +223,12 @@ class HangingPlugin:
         """Whether the helper of that run has ended, or does so in a moment."""
         poller = select.poll()
         poller.register(self._helper, select.POLLIN)
-        return bool(poller.poll(PATIENCE * 1000))
+        return bool(poller.poll(MOMENT * 1000))
 
     def close(self) -> None:
+        if self._helper >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._helper, signal.SIGKILL)  # the plugin waits for it and ends
         for fd in (self._fifo, self._helper):
             if fd >= 0:
                 os.close(fd)

@@ -56,7 +56,7 @@ def test_a_deadline_is_124_and_ends_the_plugin_with_its_helpers(
 def test_a_deadline_is_for_all_plugins_together(stage: Stage, hanging: HangingPlugin) -> None:
     stage.network("mynet", stage.recording_plugin(), hanging.name, stage.recording_plugin("third"))
 
-    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.3", "--cleanup", "--json")
+    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.3", "--json")
 
     assert (outcome.status, outcome.error["plugin"]) == (124, hanging.name)
     assert "third" not in {call.config["type"] for call in stage.calls if call.verb == "ADD"}
@@ -95,6 +95,27 @@ def test_a_signal_ends_the_plugin_with_its_helpers(
     assert stdout == b""
     assert b"Traceback" not in stderr
     assert os.listdir(stage.cache / "results") == [] if verb == "add" else True
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_signal_ends_a_plugin_that_has_only_just_started(
+    stage: Stage, number: signal.Signals, status: int
+) -> None:
+    """On one processor, and without being preempted, the plugin signals before its start has returned."""
+    hanging = HangingPlugin(stage, "hasty", then=f"kill -{int(number)} $PPID")
+    stage.network("mynet", hanging.name)
+    processor = min(os.sched_getaffinity(0))
+
+    outcome = stage.cni(
+        "add", "mynet", NETNS, prefix=["taskset", "-c", str(processor), "chrt", "--batch", "0"]
+    )
+
+    hanging.wait_until_it_hangs()
+    ended = hanging.helper_ended()
+    hanging.close()
+    assert (outcome.status, ended) == (status, True)
 
 
 def test_a_second_signal_changes_nothing(stage: Stage, hanging: HangingPlugin) -> None:

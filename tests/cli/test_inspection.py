@@ -131,7 +131,12 @@ def test_attachments_are_listed_with_four_facts_each(stage: Stage) -> None:
     outcome = stage.cni("attachments", "--json")
 
     assert outcome.status == 0
-    assert {"network": "mynet", "containerID": CONTAINER, "ifName": "eth0", "netns": NETNS} in outcome.document
+    assert {
+        "network": "mynet",
+        "containerID": CONTAINER,
+        "ifName": "eth0",
+        "netns": NETNS,
+    } in outcome.document
     assert [set(it) for it in outcome.document] == [{"network", "containerID", "ifName", "netns"}] * 2
 
 
@@ -175,9 +180,7 @@ LABELLED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("version", "expected"), [("0.2.0", LEGACY), ("0.4.0", LABELLED), ("1.1.0", RESULT)]
-)
+@pytest.mark.parametrize(("version", "expected"), [("0.2.0", LEGACY), ("0.4.0", LABELLED), ("1.1.0", RESULT)])
 def test_convert_writes_a_result_in_another_version(
     stage: Stage, version: str, expected: dict[str, Any]
 ) -> None:

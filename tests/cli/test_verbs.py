@@ -48,9 +48,7 @@ def test_add_tells_the_plugin_what_cnitool_would(stage: Stage) -> None:
     ("netns", "container"),
     [(NETNS, CONTAINER), ("/var/run/netns/testing", "cnitool-77383ca0a0715733ca6f")],
 )
-def test_a_container_is_known_by_the_hash_of_its_namespace(
-    stage: Stage, netns: str, container: str
-) -> None:
+def test_a_container_is_known_by_the_hash_of_its_namespace(stage: Stage, netns: str, container: str) -> None:
     stage.cni("add", stage.recorded_network(), netns)
 
     assert stage.calls[0].env["CNI_CONTAINERID"] == container

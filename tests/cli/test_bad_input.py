@@ -1,0 +1,260 @@
+"""Bad names, variables, directories and plugins: the right code, a clear sentence, and nothing is run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .stage import Stage
+
+pytestmark = pytest.mark.unit
+
+NETNS = "/run/netns/web"
+LONG = "a" * 4096
+
+
+@pytest.mark.parametrize(
+    "name", ["../mynet", "net.d/00", "..", ".", "", "mynet/../mynet", "mynet\n", LONG], ids=repr
+)
+@pytest.mark.parametrize("verb", ["add", "status"])
+def test_a_strange_network_name_is_simply_not_found(stage: Stage, verb: str, name: str) -> None:
+    stage.recorded_network()
+
+    outcome = stage.cni(verb, name, NETNS, "--json")
+
+    assert (outcome.status, outcome.stdout, stage.verbs) == (3, "", [])
+    assert outcome.error["code"] == 7
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "../../x", "..", ".", "a:b", "a b", "sixteen-letters-", LONG], ids=repr
+)
+@pytest.mark.parametrize("verb", ["add", "del"])
+def test_an_interface_name_that_the_kernel_refuses_runs_no_plugin(stage: Stage, verb: str, name: str) -> None:
+    outcome = stage.cni(verb, stage.recorded_network(), NETNS, "-i", name, "--json")
+
+    assert (outcome.status, outcome.stdout, stage.verbs) == (1, "", [])
+    assert outcome.error["code"] == 4
+
+
+@pytest.mark.parametrize(
+    "words", [["add", LONG, NETNS], ["add", "mynet", NETNS, "-i", LONG], ["version", LONG]], ids=len
+)
+def test_an_error_does_not_repeat_a_long_name_in_full(stage: Stage, words: list[str]) -> None:
+    stage.recorded_network()
+
+    outcome = stage.cni(*words)
+
+    assert outcome.status in (1, 3)
+    assert len(outcome.stderr) < 2000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [b"add", b"mynet", b"/run/netns/\xff"],
+        [b"add", b"mynet", b"/run/netns/web", b"-i", b"\xff"],
+        [b"add", b"\xff", b"/run/netns/web"],
+        [b"gc", b"mynet", b"--valid", b"\xff:eth0"],
+        [b"version", b"\xff"],
+    ],
+    ids=repr,
+)
+def test_bytes_that_are_no_text_are_refused_before_a_plugin_runs(stage: Stage, words: list[bytes]) -> None:
+    stage.recorded_network()
+
+    for form in ([], [b"--json"]):
+        outcome = stage.run(b"cni", *words, *form, "--cache-dir", str(stage.cache))
+
+        assert outcome.status in (1, 2, 3)
+        assert stage.verbs == []
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_bytes_that_are_no_text_in_arguments_are_refused_before_a_plugin_runs(
+    stage: Stage, form: list[str]
+) -> None:
+    args = {"CNI_ARGS": os.fsdecode(b"KEY=\xff")}
+
+    outcome = stage.cni("add", stage.recorded_network(), NETNS, *form, env=args)
+
+    assert outcome.status in (1, 2)
+    assert stage.verbs == []
+
+
+def test_directories_of_any_name_can_be_reported(stage: Stage) -> None:
+    stage.recorded_network()
+    strange = stage.directory / os.fsdecode(b"net\xff.d")
+    stage.networks.rename(strange)
+
+    outcome = stage.run("cni", "validate", env={"NETCONFPATH": str(strange)})
+
+    assert outcome.status == 0
+    assert [it["network"] for it in outcome.document] == ["mynet"]
+
+
+@pytest.mark.parametrize("args", ["KEY", "KEY=", "=VALUE", "A=B;;C=D", "A=B;", "A=B=C", ";", LONG])
+@pytest.mark.parametrize("verb", ["add", "del"])
+def test_broken_cni_args_are_refused_before_a_plugin_runs(stage: Stage, verb: str, args: str) -> None:
+    outcome = stage.cni(verb, stage.recorded_network(), NETNS, env={"CNI_ARGS": args})
+
+    assert (outcome.status, outcome.stdout, stage.verbs) == (2, "", [])
+    assert "CNI_ARGS" in outcome.said["error"]
+    assert len(outcome.stderr) < 2000
+
+
+@pytest.mark.parametrize("args", ["{", "[]", "null", "1", '"a"', "{'a': 1}", '{"a":' * 2000, " "], ids=len)
+def test_broken_capability_arguments_are_refused_before_a_plugin_runs(stage: Stage, args: str) -> None:
+    outcome = stage.cni("add", stage.recorded_network(), NETNS, env={"CAP_ARGS": args})
+
+    assert (outcome.status, outcome.stdout, stage.verbs) == (2, "", [])
+    assert "CAP_ARGS" in outcome.said["error"]
+
+
+def test_a_missing_directory_of_networks_is_named(stage: Stage) -> None:
+    outcome = stage.cni("add", "mynet", NETNS, env={"NETCONFPATH": "/no/such/directory"})
+
+    assert outcome.status == 3
+    assert "/no/such/directory" in outcome.said["error"]
+    assert "NETCONFPATH" in outcome.said["next"]
+
+
+def test_without_a_variable_networks_are_looked_for_where_runtimes_keep_them(stage: Stage) -> None:
+    outcome = stage.run("cni", "status", "no-such-network", env={"NETCONFPATH": ""})
+
+    assert outcome.status == 3
+    assert "/etc/cni/net.d" in outcome.said["error"]
+
+
+@pytest.mark.parametrize("verb", ["add", "status", "validate"])
+def test_a_file_in_the_place_of_the_directory_of_networks_is_an_io_failure(stage: Stage, verb: str) -> None:
+    file = stage.directory / "a-file"
+    file.touch()
+    words = {"add": ["mynet", NETNS], "status": ["mynet"], "validate": []}[verb]
+
+    outcome = stage.cni(verb, *words, "--json", env={"NETCONFPATH": str(file)})
+
+    assert (outcome.status, outcome.stdout) == (1, "")
+    assert outcome.error["code"] == 5
+    assert str(file) in outcome.error["msg"]
+
+
+def test_a_directory_of_networks_that_may_not_be_read_is_an_io_failure(
+    stage: Stage, bound_by_permissions: tuple[str, ...]
+) -> None:
+    stage.recorded_network()
+    stage.networks.chmod(0)
+
+    outcome = stage.cni("add", "mynet", NETNS, "--json", prefix=bound_by_permissions)
+
+    stage.networks.chmod(0o700)
+    assert (outcome.status, outcome.error["code"]) == (1, 5)
+    assert "Permission denied" in outcome.error["msg"]
+
+
+def test_a_network_that_may_not_be_read_does_not_hide_the_others(
+    stage: Stage, bound_by_permissions: tuple[str, ...]
+) -> None:
+    (stage.networks / "00-secret.conflist").touch(0)
+    stage.recorded_network()
+
+    outcome = stage.cni("add", "mynet", NETNS, prefix=bound_by_permissions)
+
+    assert outcome.status == 0
+    assert "00-secret.conflist" in outcome.stderr
+
+
+def test_a_fifo_among_the_networks_is_not_waited_for(stage: Stage) -> None:
+    os.mkfifo(stage.networks / "00-fifo.conflist")
+
+    assert stage.cni("add", stage.recorded_network(), NETNS).status == 0
+
+
+@pytest.mark.parametrize("plugin", ["../../bin/sh", "/bin/sh", "bin/../../proof", "..", ".", "a/b"])
+@pytest.mark.parametrize("verb", ["add", "del", "status", "validate"])
+def test_a_plugin_type_is_never_a_path(stage: Stage, verb: str, plugin: str) -> None:
+    """CVE-2021-20206."""
+    proof = stage.directory / "ran"
+    (stage.directory / "proof").write_text(f"#!/bin/sh\ntouch {proof}\n")
+    (stage.directory / "proof").chmod(0o755)
+    stage.network("evil", plugin)
+    words = ["evil"] if verb in ("status", "validate") else ["evil", NETNS]
+
+    outcome = stage.cni(verb, *words)
+
+    assert outcome.status == 3
+    assert not proof.exists()
+    assert "invalid plugin name" in outcome.stdout + outcome.stderr
+
+
+def test_version_asks_no_plugin_outside_the_plugin_directories(stage: Stage) -> None:
+    outcome = stage.run("cni", "version", "../../bin/sh", "--json")
+
+    assert (outcome.status, outcome.error["code"]) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        "echo",
+        """echo '{"cniVersion":"1.1.0","ips":['""",
+        "echo hello",
+        "echo '[]'",
+        "printf '\\377'",
+        "head -c 50000000 /dev/zero",
+        "echo '{\"cniVersion\":7}'",
+    ],
+    ids=["nothing", "a newline", "half a JSON", "words", "a list", "no UTF-8", "50 MB", "a wrong type"],
+)
+def test_a_plugin_that_answers_nonsense_is_a_decoding_failure(stage: Stage, script: str) -> None:
+    stage.network("mynet", stage.plugin("odd", script))
+
+    outcome = stage.cni("add", "mynet", NETNS, "--json")
+
+    assert (outcome.status, outcome.stdout) == (1, "")
+    assert (outcome.error["code"], outcome.error["plugin"]) == (6, "odd")
+    assert len(outcome.stderr) < 2000
+    assert os.listdir(stage.cache / "results") == []
+
+
+def test_a_plugin_that_answers_null_said_nothing_as_with_libcni(stage: Stage) -> None:
+    stage.network("mynet", stage.plugin("null", "echo null"))
+
+    outcome = stage.cni("add", "mynet", NETNS)
+
+    assert (outcome.status, outcome.document) == (0, {"cniVersion": "1.1.0"})
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("exit 3", "exit status 3"), ("kill -9 $$", "killed"), ("echo oops >&2; exit 1", "oops")],
+)
+def test_a_plugin_that_fails_without_a_word_is_told_by_its_end(stage: Stage, script: str, words: str) -> None:
+    stage.network("mynet", stage.plugin("mute", script))
+
+    outcome = stage.cni("add", "mynet", NETNS)
+
+    assert outcome.status == 1
+    assert words in outcome.said["error"]
+
+
+def test_a_plugin_that_floods_stderr_does_not_flood_the_terminal(stage: Stage) -> None:
+    script = "head -c 30000000 /dev/zero | tr '\\0' x >&2; exit 1"
+    stage.network("mynet", stage.plugin("noisy", script))
+
+    outcome = stage.cni("add", "mynet", NETNS)
+
+    assert outcome.status == 1
+    assert len(outcome.stderr) < 10_000
+
+
+def test_a_plugin_that_cannot_be_executed_is_an_io_failure(stage: Stage) -> None:
+    (stage.plugins / "plain").write_text("not a program")
+    stage.network("mynet", "plain")
+
+    outcome = stage.cni("add", "mynet", NETNS, "--json")
+
+    assert (outcome.status, outcome.error["code"]) == (1, 5)
+    assert str(stage.plugins / "plain") in outcome.error["msg"]

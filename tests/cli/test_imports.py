@@ -1,0 +1,58 @@
+"""A command imports only what it needs: a start costs milliseconds, and imports are most of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .stage import NETLOOM, Stage
+
+pytestmark = pytest.mark.unit
+
+
+def imported(stage: Stage, *words: str) -> set[str]:
+    """The modules that a run of the command imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", NETLOOM, *words],
+        env=stage.env,
+        cwd=stage.directory,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+def test_the_version_needs_neither_msgspec_nor_argparse(stage: Stage) -> None:
+    modules = imported(stage, "--version")
+
+    assert "netloom.cli.main" in modules
+    assert modules.isdisjoint({"msgspec", "argparse", "asyncio", "netloom.cni"})
+
+
+def test_help_needs_no_event_loop(stage: Stage) -> None:
+    modules = imported(stage, "cni", "add", "--help")
+
+    assert "netloom.cli.cni.add" in modules
+    assert "asyncio" not in modules
+
+
+def test_a_command_does_not_import_its_neighbours(stage: Stage) -> None:
+    modules = imported(stage, "cni", "status", stage.recorded_network())
+
+    assert {name for name in modules if name.startswith("netloom.cli.cni.")} == {
+        "netloom.cli.cni.status",
+        "netloom.cli.cni.target",
+    }
+
+
+def test_an_attachment_needs_no_event_loop_and_no_subprocess(stage: Stage) -> None:
+    cache = str(stage.cache)
+
+    modules = imported(stage, "cni", "add", stage.recorded_network(), "/ns", "--cache-dir", cache)
+
+    assert stage.verbs == ["ADD"]
+    assert modules.isdisjoint({"asyncio", "subprocess", "netloom.cni.aio", "netloom.cni.plugin"})
