@@ -1,8 +1,8 @@
 """The whole run in namespaces of its own, and proof at its end that nothing is left behind.
 
 As root, the run moves into a private network and mount namespace before the first test: links,
-routes and nft tables of the machine are out of reach, and /run and the CNI directories of
-/var/lib are empty ones of its own. At the end the machine and the private namespace must be as
+routes and nft tables of the machine are out of reach, and /run and /var/lib are empty ones of
+its own. At the end the machine and the private namespace must be as
 they were, and no process that a test started may live.
 """
 
@@ -26,7 +26,7 @@ _MS_PRIVATE = 1 << 18
 # Every process that a test starts inherits this variable, and is found by it.
 _MARK = "NETLOOM_TEST_RUN"
 # Where Go's cnitool and the reference plugins keep state; cnitool's place is not configurable.
-_PRIVATE_DIRS = ("/run", "/var/lib/cni")
+_PRIVATE_DIRS = ("/run", "/var/lib")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,8 +42,6 @@ class Isolation:
         self.private = os.geteuid() == 0
         self.mark = uuid.uuid4().hex
         self._leaks: list[str] = []
-        self._made: list[str] = []
-        self._before: dict[str, list[str]] = {}
 
     def pytest_sessionstart(self) -> None:
         os.environ[_MARK] = self.mark
@@ -51,10 +49,6 @@ class Isolation:
             return
         self._machine_net = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         self._machine_before = self._machine()
-        for directory in _PRIVATE_DIRS:
-            if not os.path.isdir(directory):
-                os.mkdir(directory)
-                self._made.append(directory)
         _require(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET), "unshare")
         _require(_libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "make mounts private")
         for directory in _PRIVATE_DIRS:
@@ -71,8 +65,6 @@ class Isolation:
                 _libc.umount2(directory.encode(), 2)
             _require(_libc.setns(self._machine_net, _CLONE_NEWNET), "setns")
             os.close(self._machine_net)
-            for directory in self._made:
-                os.rmdir(directory)
             self._leaks += _difference("on the machine", self._machine_before, self._machine())
         if self._leaks and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

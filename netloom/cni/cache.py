@@ -96,6 +96,11 @@ class Cache(Struct, frozen=True):
         if removed:
             sync_directory(self.results)
 
+    def holds(self, key: AttachmentKey) -> bool:
+        """Whether there is an entry that an ADD completed."""
+        data = self._read(key)
+        return data is not None and _entry(data) is not None
+
     def result(self, key: AttachmentKey, cni_version: str) -> AnyResult | None:
         """The result that ADD gave, in the config's version; None when there is no entry."""
         data = self._read(key)

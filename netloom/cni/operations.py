@@ -58,7 +58,8 @@ class Operations(Struct, frozen=True):
         """Every plugin in order, each with the result of the one before; cached at the end.
 
         `cleanup`: when it fails, DEL is sent to every plugin, as the specification asks of
-        runtimes. libcni leaves that to its caller, and so does this unless told.
+        runtimes. libcni leaves that to its caller, and so does this unless told. An earlier ADD of
+        the same attachment is not undone by a second one that fails.
         """
         key = _validated(network, endpoint)
         if not _plugins(network):
@@ -68,6 +69,7 @@ class Operations(Struct, frozen=True):
                 entry = await self.io.call(self.cache.reserve, key, network.source)
             except OSError as cause:
                 raise _cache_failure(self.cache, cause).at(attachment=key) from cause
+            known = await self.io.call(self.cache.holds, key)
             try:
                 result = await self._add_in_order(network, endpoint, deadline)
                 content = encode_entry(network.name, endpoint, network.source, result)
@@ -78,7 +80,9 @@ class Operations(Struct, frozen=True):
                     raise _cache_failure(self.cache, cause).at(attachment=key, context=where) from cause
                 return result
             except CNIError as error:
-                if cleanup:
+                if cleanup and known:
+                    error.add_note("it is attached already, by an earlier ADD, which was left as it is")
+                elif cleanup:
                     await self._undo(network, endpoint, error)
                 raise
             finally:

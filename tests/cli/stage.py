@@ -49,7 +49,6 @@ esac
 _HANGING = """\
 sleep 1000 &
 echo "$!" > {fifo}
-{then}
 wait
 """
 
@@ -206,11 +205,11 @@ class Stage:
 class HangingPlugin:
     """A plugin that never answers, and its helper in the background."""
 
-    def __init__(self, stage: Stage, name: str = "hanging", then: str = "") -> None:
+    def __init__(self, stage: Stage, name: str = "hanging", script: str = _HANGING) -> None:
         fifo = stage.directory / f"{name}.fifo"
         os.mkfifo(fifo)
         self._fifo = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
-        self.name = stage.plugin(name, _HANGING.format(fifo=shlex.quote(str(fifo)), then=then))
+        self.name = stage.plugin(name, script.format(fifo=shlex.quote(str(fifo))))
         self._helper = -1
 
     def wait_until_it_hangs(self) -> None:

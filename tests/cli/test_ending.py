@@ -104,7 +104,8 @@ def test_a_signal_ends_a_plugin_that_has_only_just_started(
     stage: Stage, number: signal.Signals, status: int
 ) -> None:
     """On one processor, and without being preempted, the plugin signals before its start has returned."""
-    hanging = HangingPlugin(stage, "hasty", then=f"kill -{int(number)} $PPID")
+    script = f"echo $$ > {{fifo}}\nkill -{int(number)} $PPID\nexec sleep 1000\n"
+    hanging = HangingPlugin(stage, "hasty", script)
     stage.network("mynet", hanging.name)
     processor = min(os.sched_getaffinity(0))
 

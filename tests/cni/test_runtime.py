@@ -84,6 +84,20 @@ def test_a_failed_add_is_undone_by_del_of_every_plugin_when_asked(
     assert cache_files(cache) == []
 
 
+def test_a_second_add_that_fails_does_not_undo_the_first(
+    runtime: Runtime, doubles: Doubles, cache: Path, web: Endpoint
+) -> None:
+    plugin = doubles.noop(ReportResult=LITERAL)
+    network = doubles.network(plugin)
+    runtime.add(network, web)
+    plugin.order(ReportError="eth0 exists", ReportErrorCode=100)
+    with pytest.raises(PluginFailed) as caught:
+        runtime.add(network, web, cleanup=True)
+    assert "attached already" in caught.value.__notes__[0]
+    assert doubles.commands == ["ADD", "ADD"]
+    assert cache_files(cache) == ["net-web-1-eth0"]
+
+
 def test_r3_del_goes_backwards_with_the_final_result_and_forgets(
     runtime: Runtime, doubles: Doubles, cache: Path, web: Endpoint
 ) -> None:
