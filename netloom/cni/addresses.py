@@ -30,7 +30,7 @@ def canonical_cidr(text: str) -> str:
     address, slash, prefix = text.partition("/")
     if not slash or not (prefix.isascii() and prefix.isdigit()):
         raise ValueError(f"invalid CIDR address: {text}")
-    length = int(prefix[:9])
+    length = int(prefix.lstrip("0")[:9] or "0")
     if _is_dotted_quad(address) and length <= 32:
         return f"{address}/{length}"
     parsed = _parse(address, text)

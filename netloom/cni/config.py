@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError, convert, field
 
 from . import versions, wire
 from .errors import CNIError, InvalidConfig
@@ -17,17 +17,34 @@ from .names import shortened
 
 
 class _IPAM(Struct, frozen=True):
-    type: str = ""
+    type: str | None = None
+
+
+class _DNS(Struct, frozen=True):
+    nameservers: list[str | None] | None = None
+    domain: str | None = None
+    search: list[str | None] | None = None
+    options: list[str | None] | None = None
+
+
+class _ValidAttachment(Struct, frozen=True, rename={"container_id": "containerID"}):
+    container_id: str | None = None
+    ifname: str | None = None
 
 
 class _PluginKeys(Struct, frozen=True, rename="camel"):
-    """The keys of a plugin's configuration that have a meaning to the runtime."""
+    """The keys of a plugin's configuration that the specification gives a type."""
 
     cni_version: str | None = None
     name: str | None = None
     type: str | None = None
     capabilities: dict[str, bool | None] | None = None
     ipam: _IPAM | None = None
+    dns: _DNS | None = None
+    prev_result: dict[str, Any] | None = None
+    valid_attachments: list[_ValidAttachment | None] | None = field(
+        name="cni.dev/valid-attachments", default=None
+    )
 
 
 class PluginConfig(Struct, frozen=True):
@@ -145,9 +162,10 @@ def _negotiate(raw: dict[str, Any]) -> str:
         if not isinstance(entry, str):
             raise InvalidConfig(f"{_LIST}: cniVersions[{index}] is {wire.json_type(entry)}, not a string")
     try:
-        return versions.newest([*offered, *([version] if version else [])]) or version
+        newest = versions.newest([*offered, *([version] if version else [])])
     except CNIError as error:
         raise InvalidConfig(f"{_LIST}: {error}") from None
+    return version if newest is None else newest
 
 
 def _boolean(raw: dict[str, Any], key: str) -> bool:

@@ -11,14 +11,16 @@ it and not in the next one.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import force_setattr, replace
 
 from . import versions, wire
 from .addresses import canonical_cidr, canonical_ip, is_ipv4
 from .errors import DecodingFailure, IncompatibleVersion
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 _LEGACY = ("0.1.0", "0.2.0")
 _LABELLED = ("0.3.0", "0.3.1", "0.4.0")
@@ -27,7 +29,7 @@ _LABELLED = ("0.3.0", "0.3.1", "0.4.0")
 class Interface(Struct, frozen=True, rename={"socket_path": "socketPath", "pci_id": "pciID"}):
     name: str = ""
     mac: str = ""
-    mtu: int = 0
+    mtu: Int64 = 0
     sandbox: str = ""
     socket_path: str = ""
     pci_id: str = ""
@@ -38,7 +40,7 @@ class IP(Struct, frozen=True):
 
     address: str
     gateway: str = ""
-    interface: int | None = None
+    interface: Int64 | None = None
     version: str = ""  # "4" or "6", in results of 0.3.0 to 0.4.0 only
 
     def __post_init__(self) -> None:
@@ -50,11 +52,11 @@ class IP(Struct, frozen=True):
 class Route(Struct, frozen=True):
     dst: str
     gw: str = ""
-    mtu: int = 0
-    advmss: int = 0
-    priority: int = 0
-    table: int | None = None
-    scope: int | None = None
+    mtu: Int64 = 0
+    advmss: Int64 = 0
+    priority: Int64 = 0
+    table: Int64 | None = None
+    scope: Int64 | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "dst", canonical_cidr(self.dst))
@@ -179,7 +181,9 @@ def decode_result(data: bytes, what: str = "failed to decode result") -> AnyResu
 
 def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result") -> AnyResult:
     """A result from decoded JSON. As in Go, `null` is the same as an absent field."""
-    version = raw.get("cniVersion") or versions.UNDECLARED
+    version = raw.get("cniVersion")
+    if version is None or version == "":
+        version = versions.UNDECLARED
     if not isinstance(version, str):
         raise DecodingFailure(f"{what}: cniVersion is {wire.json_type(version)}, not a string")
     if version not in versions.ALL:
@@ -188,9 +192,32 @@ def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result")
         fields = _without_nulls(raw | {"cniVersion": version})
         if version in _LEGACY:
             return convert(fields, LegacyResult)
-        return _in_dialect(convert(fields, Result))
-    except (ValidationError, RecursionError) as cause:
+        result = convert(_own_fields(fields, version), Result)
+    except RecursionError:
+        raise DecodingFailure(f"{what}: nested too deeply") from None
+    except ValidationError as cause:
         raise DecodingFailure(f"{what}: {cause}") from None
+    # Older plugins leave the family's label out.
+    return _in_dialect(result) if version in _LABELLED else result
+
+
+def _own_fields(fields: dict[str, Any], version: str) -> dict[str, Any]:
+    """Without the fields that only other versions have, whatever they hold."""
+    key, foreign = _FOREIGN[version in _LABELLED]
+    entries = fields.get(key)
+    if not isinstance(entries, list):
+        return fields
+    own = [
+        {name: value for name, value in entry.items() if name not in foreign}
+        if isinstance(entry, dict)
+        else entry
+        for entry in entries
+    ]
+    return fields | {key: own}
+
+
+# By whether a version labels addresses with their family.
+_FOREIGN = {True: ("interfaces", ("mtu", "socketPath", "pciID")), False: ("ips", ("version",))}
 
 
 def _in_dialect(result: Result) -> Result:
@@ -200,8 +227,6 @@ def _in_dialect(result: Result) -> Result:
         return replace(
             result, interfaces=bare, ips=tuple(replace(ip, version=_label(ip)) for ip in result.ips)
         )
-    if not any(ip.version for ip in result.ips):
-        return result
     return replace(result, ips=tuple(replace(ip, version="") for ip in result.ips))
 
 

@@ -46,10 +46,10 @@ def at_least(version: str, minimum: str) -> bool:
     return parse(version) >= parse(minimum)
 
 
-def newest(versions: list[str]) -> str:
-    """The highest of the versions that this library implements, or "" when there is none."""
+def newest(versions: list[str]) -> str | None:
+    """The highest of the versions that this library implements, if there is one."""
     known = [version for version in versions if parse(version) <= parse(CURRENT)]
-    return max(known, key=parse, default="")
+    return max(known, key=parse, default=None)
 
 
 def starting_from(minimum: str) -> tuple[str, ...]:

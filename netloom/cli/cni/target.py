@@ -97,7 +97,7 @@ def _cni_args(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _capability_args(text: str) -> dict[str, Any]:
-    if not text:
+    if not text or text.strip() == "null":  # Go reads null as an empty map
         return {}
     try:
         return decode_object(os.fsencode(text), "CAP_ARGS is not a JSON object")
