@@ -7,11 +7,19 @@ from collections.abc import Sequence
 from textwrap import dedent
 from types import ModuleType
 
+from .output import write
+
+
+class Parser(argparse.ArgumentParser):
+    def print_help(self, file: object = None) -> None:
+        del file
+        write(self.format_help())
+
 
 def parser_for(path: Sequence[str], module: ModuleType) -> argparse.ArgumentParser:
     """A command's parser. Its help is the module's docstring: the first paragraph, then examples."""
     about, _, examples = dedent(module.__doc__ or "").strip().partition("\n\n")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=" ".join(["netloom", *path]),
         description=about,
         epilog=examples,

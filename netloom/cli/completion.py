@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from .output import say, write
 from .tree import TREE, Group, resolve
 
 _SCRIPTS = {
@@ -43,16 +43,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    sys.stdout.write(_SCRIPTS[args.shell])
+    write(_SCRIPTS[args.shell])
     return 0
 
 
 def print_candidates(words: list[str]) -> int:
     """What may stand in the place of the last word, one a line; the scripts above ask for it."""
-    words = words or [""]
-    for candidate in candidates(words[:-1]):
-        if candidate.startswith(words[-1]) and (words[-1].startswith("-") or not candidate.startswith("-")):
-            print(candidate)
+    *before, last = words or [""]
+    fitting = [it for it in candidates(before) if it.startswith(last)]
+    say(*(it for it in fitting if last.startswith("-") or not it.startswith("-")))
     return 0
 
 
@@ -61,7 +60,8 @@ def candidates(before: list[str]) -> list[str]:
     if node is None:
         return [] if before else [*TREE, "--help", "--version"]
     if isinstance(node, Group):
-        return [] if rest else [*node.commands, "--help"]
+        waiting_for_value = bool(before) and before[-1] in node.valued
+        return [] if rest or waiting_for_value else [*node.commands, "--help"]
     from .arguments import parser_for
 
     return _for_command(parser_for(path, import_module(node.module)), rest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 from ..cni import (
     AttachmentBusy,
@@ -23,7 +23,9 @@ from ..cni import (
     PluginNotFound,
     TryAgainLater,
 )
+from ..cni.names import shortened
 from ..cni.wire import encode_in_order
+from .output import complain, encodable, printable
 
 FAILED = 1
 USAGE = 2
@@ -54,19 +56,46 @@ class UsageError(Exception):
     """The command was called in a way that cannot work: a bad argument or variable."""
 
 
-def report(error: Exception, *, as_json: bool) -> int:
-    """Says it on stderr; the exit status."""
-    if isinstance(error, UsageError):
-        print(f"error: {error}", file=sys.stderr)
-        return USAGE
-    if not isinstance(error, CNIError):
-        raise error
-    status, advice = _judge(error)
-    if as_json:
-        sys.stderr.write(encode_in_order(_fields(error, advice)).decode() + "\n")
+class Advised(Exception):
+    """An error for which the command knows better advice than its type has."""
+
+    def __init__(self, error: CNIError, advice: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.advice = advice
+
+
+def warn(args: argparse.Namespace, text: str) -> None:
+    """Says something that is no error; as JSON it becomes part of an error, if one follows."""
+    if getattr(args, "json", False):
+        args.warnings = [*getattr(args, "warnings", []), text]
     else:
-        print("\n".join(_lines(error, advice)), file=sys.stderr)
+        complain(f"warning: {printable(text)}")
+
+
+def report(error: Exception, args: argparse.Namespace) -> int:
+    """Says it on stderr; the exit status."""
+    fields: dict[str, object]
+    if isinstance(error, UsageError):
+        status, fields, lines = USAGE, {"error": str(error)}, [f"error: {printable(str(error))}"]
+    elif isinstance(error, CNIError | Advised):
+        status, fields, lines = _explained(error)
+    else:
+        raise error
+    if getattr(args, "json", False):
+        fields |= {"warnings": getattr(args, "warnings", [])}
+        complain(encode_in_order(encodable(fields)).decode())
+    else:
+        complain(*lines)
     return status
+
+
+def _explained(raised: CNIError | Advised) -> tuple[int, dict[str, object], list[str]]:
+    error = raised.error if isinstance(raised, Advised) else raised
+    status, advice = _judge(error)
+    if isinstance(raised, Advised):
+        advice = raised.advice
+    return status, _fields(error, advice), _lines(error, advice)
 
 
 def _judge(error: CNIError) -> tuple[int, str]:
@@ -81,24 +110,26 @@ def _judge(error: CNIError) -> tuple[int, str]:
 def _lines(error: CNIError, advice: str) -> list[str]:
     where = f"code {error.code}"
     if error.plugin:
-        where += f", plugin {error.plugin}"
+        where += f", plugin {shortened(error.plugin)}"
     if error.attachment:
-        where += f", attachment {error.attachment}"
-    lines = [f"error: {error}", f"where: {where}"]
+        where += f", attachment {'/'.join(map(shortened, error.attachment))}"
+    said = error.stderr.strip().splitlines()[-10:]
+    lines = [f"error: {shortened(str(error), 4000)}", f"where: {where}"]
     lines += [f"also:  {note}" for note in getattr(error, "__notes__", ())]
-    if error.stderr:
-        lines += [f"said:  {line}" for line in error.stderr.strip().splitlines()[-10:]]
-    return [*lines, f"next:  {advice}"]
+    lines += [f"said:  {shortened(line, 500)}" for line in said]
+    return [*map(printable, lines), f"next:  {advice}"]
 
 
 def _fields(error: CNIError, advice: str) -> dict[str, object]:
+    key = error.attachment
     return {
         "code": error.code,
         "error": str(error),
         "msg": error.msg,
         "details": error.details,
+        "notes": list(getattr(error, "__notes__", ())),
         "plugin": error.plugin,
-        "attachment": error.attachment and error.attachment._asdict(),
+        "attachment": key and {"network": key.network, "containerID": key.container_id, "ifName": key.ifname},
         "stderr": error.stderr,
         "next": advice,
     }

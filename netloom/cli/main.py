@@ -8,17 +8,30 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
+from .output import OutputFailed, ReaderGone, complain, say
 from .tree import TREE, Command, Group, resolve
 
+FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 TERMINATED = 143
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except ReaderGone:
+        return 0
+    except OutputFailed as error:
+        complain(f"error: {error}")
+        return FAILED
+
+
+def _dispatch(words: list[str]) -> int:
     if words[:1] in (["--version"], ["-V"]):
-        print(f"netloom {__version__}")
+        say(f"netloom {__version__}")
         return 0
     if words[:1] == ["__complete"]:
         from .completion import print_candidates
@@ -28,11 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(node, Command):
         return _run(path, node, rest)
     if rest and rest[0] not in ("-h", "--help"):
-        name = " ".join(["netloom", *path])
-        print(f"{name}: there is no command {rest[0]!r}\n", file=sys.stderr)
-        print(_help(path, node), file=sys.stderr)
+        complain(f"{' '.join(['netloom', *path])}: there is no command {rest[0]!r}", "", *_help(path, node))
         return USAGE
-    print(_help(path, node))
+    say(*_help(path, node))
     return 0
 
 
@@ -47,25 +58,20 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         status: int = module.run(args)
-        sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; keep the interpreter from complaining at exit.
-        sys.stdout = None
-        return 0
+    except (OutputFailed, ReaderGone):
+        raise
     except Exception as error:
         from .failure import report
 
-        return report(error, as_json=getattr(args, "json", False))
+        return report(error, args)
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
     sys.exit(TERMINATED)
 
 
-def _help(path: list[str], node: Group | None) -> str:
+def _help(path: list[str], node: Group | None) -> list[str]:
     commands = TREE if node is None else node.commands
     name = " ".join(["netloom", *path])
     about = node.summary if node else "networks for containers and virtual machines"
@@ -75,7 +81,7 @@ def _help(path: list[str], node: Group | None) -> str:
     lines += ["", f"`{name} COMMAND --help` tells more of each, with examples."]
     if node is None:
         lines.append("`netloom --version` prints the version.")
-    return "\n".join(lines)
+    return lines
 
 
 if __name__ == "__main__":

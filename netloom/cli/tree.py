@@ -16,8 +16,11 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
+    """`valued` are the options that take a value and may stand before the group's command."""
+
     summary: str
     commands: Mapping[str, Command]
+    valued: frozenset[str] = frozenset()
 
 
 TREE: Mapping[str, Command | Group] = {
@@ -34,6 +37,7 @@ TREE: Mapping[str, Command | Group] = {
             "attachments": Command("list what the result cache knows", "netloom.cli.cni.attachments"),
             "convert": Command("write a result in another version", "netloom.cli.cni.convert"),
         },
+        valued=frozenset({"-i", "--ifname", "--cache-dir", "--timeout"}),
     ),
     "completion": Command("print a completion script for a shell", "netloom.cli.completion"),
 }
@@ -49,7 +53,13 @@ def resolve(words: list[str]) -> tuple[list[str], Command | Group | None, list[s
     node, rest = TREE[words[0]], words[1:]
     if isinstance(node, Command):
         return words[:1], node, rest
-    for position, word in enumerate(rest):
-        if word in node.commands and (position == 0 or rest[0].startswith("-")):
-            return [words[0], word], node.commands[word], rest[:position] + rest[position + 1 :]
-    return words[:1], node, rest
+    position = 0
+    while position < len(rest) and rest[position].startswith("-"):
+        position += 2 if rest[position] in node.valued else 1
+    if position < len(rest):
+        word, others = rest[position], rest[:position] + rest[position + 1 :]
+        if word in node.commands:
+            return [words[0], word], node.commands[word], others
+        return words[:1], node, [word, *others]
+    # Nothing but options: those of the group itself, which has only help.
+    return words[:1], node, rest[:1] if set(rest) & {"-h", "--help"} else []

@@ -7,25 +7,25 @@ from collections.abc import Iterable, Sequence
 
 from ..cni import AnyResult, Result
 from ..cni.wire import encode_in_order, indent
+from .output import encodable, printable, say, write_bytes
 
 
 def for_a_person(as_json: bool) -> bool:
-    return sys.stdout.isatty() and not as_json
+    return sys.stdout is not None and sys.stdout.isatty() and not as_json
 
 
 def print_json(value: object) -> None:
     """A document for programs, indented like the results of plugins."""
-    sys.stdout.write(indent(encode_in_order(value)).decode() + "\n")
+    write_bytes(indent(encode_in_order(encodable(value))) + b"\n")
 
 
 def print_result(result: AnyResult, *, as_json: bool) -> None:
     """Off a terminal the very bytes that cnitool prints, on one something to read."""
     if for_a_person(as_json):
-        print(result_view(result))
+        say(result_view(result))
         return
-    sys.stdout.write(indent(result.encode()).decode())
-    if sys.stdout.isatty():
-        print()
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    write_bytes(indent(result.encode()) + (b"\n" if on_terminal else b""))
 
 
 def result_view(result: AnyResult) -> str:
@@ -50,7 +50,7 @@ def _interface_name(result: Result, index: int | None) -> str:
 
 def table(rows: Iterable[Sequence[str]], header: Sequence[str] | None = None) -> list[str]:
     """Columns as wide as they need to be, two spaces apart."""
-    rows = ([header] if header else []) + list(rows)
+    rows = [[printable(cell) for cell in row] for row in [*([header] if header else []), *rows]]
     if not rows:
         return []
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]

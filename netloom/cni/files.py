@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 
@@ -18,11 +19,11 @@ def read_document(path: str, *, limit: int = DOCUMENT_MAX) -> bytes:
     try:
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(21, "Is a directory", path)
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(22, "Not a regular file", path)
+            raise OSError(errno.EINVAL, "Not a regular file", path)
         if status.st_size > limit:
-            raise OSError(27, f"File is larger than {limit >> 20} MiB", path)
+            raise OSError(errno.EFBIG, f"File is larger than {limit >> 20} MiB", path)
         chunks = []
         left = limit
         while left and (chunk := os.read(fd, min(left, 1 << 20))):
@@ -116,7 +117,9 @@ def make_directories(path: str, mode: int) -> None:
     except FileExistsError:
         if os.path.isdir(path):
             return
-        raise
+        if os.path.islink(path):
+            raise FileNotFoundError(errno.ENOENT, "It is a link that leads nowhere", path) from None
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path) from None
     sync_directory(parent or ".")
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from .config import NetworkConfig, PluginConfig, network_from_plugin, parse_network, parse_plugin
 from .errors import CNIError, InvalidConfig, IOFailure, NetworkNotFound, NoConfigsFound
 from .files import read_document
+from .names import shortened
 
 LISTS = (".conflist",)
 SINGLE_PLUGINS = (".conf", ".json")
@@ -50,7 +51,9 @@ class Catalogue(Struct, frozen=True):
         passed_over = "\n".join(f"passed over {problem}" for problem in self.problems)
         if not self.networks and not self.problems:
             raise NoConfigsFound(f"no net configurations found in {self.directory}")
-        raise NetworkNotFound(f'no net configuration with name "{name}" in {self.directory}', passed_over)
+        raise NetworkNotFound(
+            f'no net configuration with name "{shortened(name)}" in {self.directory}', passed_over
+        )
 
 
 def load_network(

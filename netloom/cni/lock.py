@@ -36,13 +36,15 @@ class Lock:
         ranges: list[tuple[int, bool]],
         what: str,
         deadline: float,
-        required: bool,
+        attachment: AttachmentKey | None = None,
+        required: bool = False,
     ) -> None:
         self._io = io
         self._cache_dir = cache_dir
         self._ranges = ranges
         self._what = what
         self._deadline = deadline
+        self._attachment = attachment
         self._required = required
         self._fd = -1
 
@@ -53,7 +55,8 @@ class Lock:
             # A disk that is full or read-only must not keep a container from being deleted.
             if not self._required:
                 return
-            raise IOFailure(f"cannot write to the cache {self._cache_dir}: {cause.strerror}") from cause
+            message = f"cannot write to the cache {self._cache_dir}: {cause.strerror}"
+            raise IOFailure(message).at(attachment=self._attachment) from cause
         try:
             for offset, exclusive in self._ranges:
                 await self._acquire(offset, exclusive)
@@ -72,7 +75,8 @@ class Lock:
             try:
                 await self._io.sleep(pause, self._deadline)
             except DeadlineExceeded:
-                raise AttachmentBusy(f"{self._what} is busy: another operation on it has not ended") from None
+                message = f"{self._what} is busy: another operation on it has not ended"
+                raise AttachmentBusy(message).at(attachment=self._attachment) from None
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _release(self) -> None:
@@ -84,11 +88,11 @@ class Lock:
 def attachment_lock(io: IO, cache_dir: str, key: AttachmentKey, deadline: float, *, required: bool) -> Lock:
     """`required`: a lock file that cannot be opened is an error, not a reason to go on without."""
     ranges = [(_offset(key.network), False), (_offset(*key), True)]
-    return Lock(io, cache_dir, ranges, f"attachment {key}", deadline, required)
+    return Lock(io, cache_dir, ranges, f"attachment {key}", deadline, key, required)
 
 
 def network_lock(io: IO, cache_dir: str, network: str, deadline: float) -> Lock:
-    return Lock(io, cache_dir, [(_offset(network), True)], f"network {network}", deadline, False)
+    return Lock(io, cache_dir, [(_offset(network), True)], f"network {network}", deadline)
 
 
 def _offset(*names: str) -> int:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from . import versions
+from . import versions, wire
 from .cache import Cache, CachedAttachment, encode_entry
 from .config import NetworkConfig, PluginConfig
 from .errors import (
@@ -24,6 +24,7 @@ from .errors import (
     IncompatibleVersion,
     InternalError,
     InvalidConfig,
+    InvalidEnvironment,
     IOFailure,
 )
 from .exec import Invoker, PluginInfo
@@ -79,7 +80,7 @@ class Operations(Struct, frozen=True):
                     where = f'failed to set network "{network.name}" cached result'
                     raise _cache_failure(self.cache, cause).at(attachment=key, context=where) from cause
                 return result
-            except CNIError as error:
+            except BaseException as error:  # an interruption fails it, too
                 if cleanup and known:
                     error.add_note("it is attached already, by an earlier ADD, which was left as it is")
                 elif cleanup:
@@ -128,6 +129,7 @@ class Operations(Struct, frozen=True):
             return
         validate_network_name(network.name)
         keep = None if valid is None else tuple(valid)
+        _require_json(keep)
         async with network_lock(self.io, self.cache.directory, network.name, deadline):
             errors = await self._delete_stale(network, keep or (), deadline)
             if _allows(network.cni_version, versions.GC_SINCE):
@@ -143,8 +145,12 @@ class Operations(Struct, frozen=True):
             await self._send("STATUS", network, plugin, None, None, deadline)
 
     async def validate(self, network: Network, *, deadline: float) -> list[str]:
-        """The network's capabilities, if every plugin exists and speaks the config's version."""
+        """The network's capabilities, if its name will do and every plugin exists and speaks its version."""
         errors: list[CNIError] = []
+        try:
+            validate_network_name(network.name)
+        except CNIError as error:
+            errors.append(error)
         for plugin in _plugins(network):
             try:
                 await self._validate_plugin(plugin.type, network.cni_version, deadline)
@@ -207,7 +213,7 @@ class Operations(Struct, frozen=True):
                 raise _placed(error, network, plugin, endpoint, "delete") from error.__cause__
         await self._forget(key)
 
-    async def _undo(self, network: Network, endpoint: Endpoint, error: CNIError) -> None:
+    async def _undo(self, network: Network, endpoint: Endpoint, error: BaseException) -> None:
         try:
             await self._delete_in_order(network, endpoint, time.monotonic() + CLEANUP_TIMEOUT)
         except CNIError as second:
@@ -302,9 +308,20 @@ def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
         validate_container_id(endpoint.container_id)
         validate_network_name(network.name)
         validate_ifname(endpoint.ifname)
+        _require_json(endpoint)
     except CNIError as error:
         raise error.at(attachment=key) from None
     return key
+
+
+def _require_json(values: object) -> None:
+    """What goes into requests and the cache must fit into JSON; better known before a plugin runs."""
+    try:
+        wire.encode(values)
+    except (TypeError, ValueError, RecursionError) as cause:
+        raise InvalidEnvironment(
+            "the arguments of the attachment cannot be written as JSON", str(cause)
+        ) from None
 
 
 def _allows(version: str, since: str) -> bool:

@@ -24,6 +24,7 @@ from .wire import DOCUMENT_MAX
 STDERR_MAX = 1024 * 1024
 _CHUNK = 65536
 _KILL_WAIT_MS = 5000
+_INTERRUPTING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
 class Output(Struct, frozen=True):
@@ -165,8 +166,12 @@ class PluginProcess:
 
 def run(path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> Output:
     """Runs a plugin and waits for its end, or until `deadline` (of the monotonic clock)."""
-    process = PluginProcess(path, stdin, env)
+    # A signal handler that raises must not do so between the child's start and our taking care of it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
+    process = None
     try:
+        process = PluginProcess(path, stdin, env)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         poller = select.poll()
         for fd in process.readers:
             poller.register(fd, select.POLLIN)
@@ -181,7 +186,9 @@ def run(path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> Out
                     poller.unregister(fd)
         return output
     finally:
-        process.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if process is not None:
+            process.close()
 
 
 def _milliseconds_until(deadline: float) -> int | None:

@@ -14,23 +14,20 @@ NETNS = "/run/netns/web"
 LONG = "a" * 4096
 
 
-@pytest.mark.parametrize(
-    "name", ["../mynet", "net.d/00", "..", ".", "", "mynet/../mynet", "mynet\n", LONG], ids=repr
-)
-@pytest.mark.parametrize("verb", ["add", "status"])
-def test_a_strange_network_name_is_simply_not_found(stage: Stage, verb: str, name: str) -> None:
+@pytest.mark.parametrize("name", ["../mynet", ""])
+def test_a_strange_network_name_is_simply_not_found(stage: Stage, name: str) -> None:
     stage.recorded_network()
 
-    outcome = stage.cni(verb, name, NETNS, "--json")
+    outcome = stage.cni("add", name, NETNS, "--json")
 
     assert (outcome.status, outcome.stdout, stage.verbs) == (3, "", [])
     assert outcome.error["code"] == 7
 
 
 @pytest.mark.parametrize(
-    "name", ["a/b", "../../x", "..", ".", "a:b", "a b", "sixteen-letters-", LONG], ids=repr
+    ("verb", "name"),
+    [("add", "../../x"), ("del", "..")],
 )
-@pytest.mark.parametrize("verb", ["add", "del"])
 def test_an_interface_name_that_the_kernel_refuses_runs_no_plugin(stage: Stage, verb: str, name: str) -> None:
     outcome = stage.cni(verb, stage.recorded_network(), NETNS, "-i", name, "--json")
 
@@ -54,30 +51,24 @@ def test_an_error_does_not_repeat_a_long_name_in_full(stage: Stage, words: list[
     "words",
     [
         [b"add", b"mynet", b"/run/netns/\xff"],
-        [b"add", b"mynet", b"/run/netns/web", b"-i", b"\xff"],
         [b"add", b"\xff", b"/run/netns/web"],
         [b"gc", b"mynet", b"--valid", b"\xff:eth0"],
-        [b"version", b"\xff"],
     ],
-    ids=repr,
+    ids=["netns", "network", "attachment to keep"],
 )
 def test_bytes_that_are_no_text_are_refused_before_a_plugin_runs(stage: Stage, words: list[bytes]) -> None:
     stage.recorded_network()
 
-    for form in ([], [b"--json"]):
-        outcome = stage.run(b"cni", *words, *form, "--cache-dir", str(stage.cache))
+    outcome = stage.run(b"cni", *words, "--json", "--cache-dir", str(stage.cache))
 
-        assert outcome.status in (1, 2, 3)
-        assert stage.verbs == []
+    assert outcome.status in (1, 2, 3)
+    assert stage.verbs == []
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_bytes_that_are_no_text_in_arguments_are_refused_before_a_plugin_runs(
-    stage: Stage, form: list[str]
-) -> None:
+def test_bytes_that_are_no_text_in_arguments_are_refused_before_a_plugin_runs(stage: Stage) -> None:
     args = {"CNI_ARGS": os.fsdecode(b"KEY=\xff")}
 
-    outcome = stage.cni("add", stage.recorded_network(), NETNS, *form, env=args)
+    outcome = stage.cni("add", stage.recorded_network(), NETNS, env=args)
 
     assert outcome.status in (1, 2)
     assert stage.verbs == []
@@ -94,17 +85,16 @@ def test_directories_of_any_name_can_be_reported(stage: Stage) -> None:
     assert [it["network"] for it in outcome.document] == ["mynet"]
 
 
-@pytest.mark.parametrize("args", ["KEY", "KEY=", "=VALUE", "A=B;;C=D", "A=B;", "A=B=C", ";", LONG])
-@pytest.mark.parametrize("verb", ["add", "del"])
-def test_broken_cni_args_are_refused_before_a_plugin_runs(stage: Stage, verb: str, args: str) -> None:
-    outcome = stage.cni(verb, stage.recorded_network(), NETNS, env={"CNI_ARGS": args})
+@pytest.mark.parametrize("args", ["A=B;;C=", "A=B=C", LONG], ids=len)
+def test_broken_cni_args_are_refused_before_a_plugin_runs(stage: Stage, args: str) -> None:
+    outcome = stage.cni("add", stage.recorded_network(), NETNS, env={"CNI_ARGS": args})
 
     assert (outcome.status, outcome.stdout, stage.verbs) == (2, "", [])
     assert "CNI_ARGS" in outcome.said["error"]
     assert len(outcome.stderr) < 2000
 
 
-@pytest.mark.parametrize("args", ["{", "[]", "null", "1", '"a"', "{'a': 1}", '{"a":' * 2000, " "], ids=len)
+@pytest.mark.parametrize("args", ["[]", '{"a":' * 2000], ids=len)
 def test_broken_capability_arguments_are_refused_before_a_plugin_runs(stage: Stage, args: str) -> None:
     outcome = stage.cni("add", stage.recorded_network(), NETNS, env={"CAP_ARGS": args})
 
@@ -127,11 +117,11 @@ def test_without_a_variable_networks_are_looked_for_where_runtimes_keep_them(sta
     assert "/etc/cni/net.d" in outcome.said["error"]
 
 
-@pytest.mark.parametrize("verb", ["add", "status", "validate"])
+@pytest.mark.parametrize("verb", ["add", "validate"])
 def test_a_file_in_the_place_of_the_directory_of_networks_is_an_io_failure(stage: Stage, verb: str) -> None:
     file = stage.directory / "a-file"
     file.touch()
-    words = {"add": ["mynet", NETNS], "status": ["mynet"], "validate": []}[verb]
+    words = ["mynet", NETNS] if verb == "add" else []
 
     outcome = stage.cni(verb, *words, "--json", env={"NETCONFPATH": str(file)})
 
@@ -171,8 +161,16 @@ def test_a_fifo_among_the_networks_is_not_waited_for(stage: Stage) -> None:
     assert stage.cni("add", stage.recorded_network(), NETNS).status == 0
 
 
-@pytest.mark.parametrize("plugin", ["../../bin/sh", "/bin/sh", "bin/../../proof", "..", ".", "a/b"])
-@pytest.mark.parametrize("verb", ["add", "del", "status", "validate"])
+@pytest.mark.parametrize(
+    ("verb", "plugin"),
+    [
+        ("add", "../../bin/sh"),
+        ("add", "../proof"),
+        ("del", "../proof"),
+        ("status", "../proof"),
+        ("validate", "../proof"),
+    ],
+)
 def test_a_plugin_type_is_never_a_path(stage: Stage, verb: str, plugin: str) -> None:
     """CVE-2021-20206."""
     proof = stage.directory / "ran"
@@ -198,15 +196,11 @@ def test_version_asks_no_plugin_outside_the_plugin_directories(stage: Stage) -> 
     "script",
     [
         "",
-        "echo",
         """echo '{"cniVersion":"1.1.0","ips":['""",
-        "echo hello",
-        "echo '[]'",
         "printf '\\377'",
         "head -c 50000000 /dev/zero",
-        "echo '{\"cniVersion\":7}'",
     ],
-    ids=["nothing", "a newline", "half a JSON", "words", "a list", "no UTF-8", "50 MB", "a wrong type"],
+    ids=["nothing", "half a JSON", "no UTF-8", "50 MB"],
 )
 def test_a_plugin_that_answers_nonsense_is_a_decoding_failure(stage: Stage, script: str) -> None:
     stage.network("mynet", stage.plugin("odd", script))
@@ -229,7 +223,7 @@ def test_a_plugin_that_answers_null_said_nothing_as_with_libcni(stage: Stage) ->
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [("exit 3", "exit status 3"), ("kill -9 $$", "killed"), ("echo oops >&2; exit 1", "oops")],
+    [("kill -9 $$", "killed"), ("echo oops >&2; exit 1", "oops")],
 )
 def test_a_plugin_that_fails_without_a_word_is_told_by_its_end(stage: Stage, script: str, words: str) -> None:
     stage.network("mynet", stage.plugin("mute", script))

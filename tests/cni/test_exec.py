@@ -271,6 +271,23 @@ def test_cancelling_kills_the_plugin_and_frees_the_attachment(
     asyncio.run(scenario())
 
 
+def test_cancelling_an_add_with_cleanup_sends_del(plugins: Path, cache: Path, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    shell_plugin(plugins / "plugin", f"echo $CNI_COMMAND >>{calls}; [ $CNI_COMMAND = DEL ] || exec sleep 1000")
+
+    async def scenario() -> None:
+        runtime = AsyncRuntime([str(plugins)], cache_dir=str(cache))
+        task = asyncio.create_task(runtime.add(NETWORK, WEB, cleanup=True))
+        while not calls.exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert calls.read_text().split() == ["ADD", "DEL"]
+
+
 def test_an_executable_that_cannot_run_is_an_io_failure(runtime: Runtime, plugins: Path) -> None:
     (plugins / "plugin").write_text("#!/bin/sh\n")
     with pytest.raises(IOFailure, match=r"cannot run plugin .*: Permission denied"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..lanes import PEERS
 
@@ -126,7 +126,7 @@ class Case(Struct, frozen=True):
 
     fields: dict[str, Any] = {}
     config: dict[str, Any] = {}
-    answer: Any = RESULT
+    answer: Any = field(default_factory=lambda: RESULT)
     env: dict[str, str] = {}
     words: tuple[str, ...] = ()
 

@@ -166,7 +166,7 @@ def addresses(netns: str | None, ifname: str) -> list[str]:
 
 
 def ping(address: str, *, netns: str | None = None) -> None:
-    output("ping", "-c", "1", "-W", "5", "-q", address, netns=netns)
+    output("ping", "-c", "1", "-i", "0.2", "-w", "10", "-q", address, netns=netns)
 
 
 def sysctl(name: str, netns: str) -> str:

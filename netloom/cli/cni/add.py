@@ -25,7 +25,9 @@ from . import target
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.add_attachment(parser)
     target.add_runtime(parser)
-    parser.add_argument("--cleanup", action="store_true", help="if it fails, undo it at once with DEL")
+    parser.add_argument(
+        "--cleanup", action="store_true", help="if it fails, undo it at once with DEL (30 s at most)"
+    )
     add_json(parser)
 
 

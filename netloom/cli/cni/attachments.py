@@ -11,6 +11,7 @@ import argparse
 
 from ...cni import Runtime
 from ..arguments import add_json
+from ..output import say
 from ..views import for_a_person, print_json, table
 from . import target
 
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     found = Runtime([], cache_dir=args.cache_dir).attachments(args.container)
     if for_a_person(args.json):
         rows = [[it.network, it.container_id, it.ifname, it.netns or "-"] for it in found]
-        print("\n".join(table(rows, ["NETWORK", "CONTAINER", "INTERFACE", "NETNS"])))
+        say(*table(rows, ["NETWORK", "CONTAINER", "INTERFACE", "NETNS"]))
     else:
         print_json(
             [

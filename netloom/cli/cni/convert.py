@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ...cni import IOFailure, decode_result
+from ...cni import CNIError, IOFailure, decode_result
 from ...cni.files import read_document
 from ...cni.versions import ALL
 from ...cni.wire import DOCUMENT_MAX
 from ..arguments import add_json
-from ..failure import UsageError
+from ..failure import Advised, UsageError
 from ..views import print_result
 
 
@@ -26,13 +26,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    result = decode_result(_read(args.file), "not a CNI result")
-    print_result(result.as_version(args.to), as_json=args.json)
+    data = _read(args.file)
+    try:
+        result = decode_result(data, "not a CNI result").as_version(args.to)
+    except CNIError as error:
+        raise Advised(error, "give it a CNI result, as `netloom cni add` prints it") from None
+    print_result(result, as_json=args.json)
     return 0
 
 
 def _read(path: str) -> bytes:
     if path == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed, and no FILE is given")
         data = sys.stdin.buffer.read(DOCUMENT_MAX + 1)
         if len(data) > DOCUMENT_MAX:
             raise UsageError(f"standard input is larger than {DOCUMENT_MAX >> 20} MiB")

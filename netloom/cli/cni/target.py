@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import Any
 
-from ...cni import DEFAULT_CACHE_DIR, CNIError, Endpoint, NetworkConfig, Problem, Runtime, load_network
+from ...cni import DEFAULT_CACHE_DIR, Catalogue, CNIError, Endpoint, NetworkConfig, Runtime, load_networks
+from ...cni.names import shortened
 from ...cni.wire import decode_object
 from ..arguments import seconds
-from ..failure import UsageError
+from ..failure import UsageError, warn
 
 DEFAULT_CONFIG_DIR = "/etc/cni/net.d"
 # Where runtimes and the distribution put plugins; cnitool has no default.
@@ -24,7 +24,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
 def add_attachment(parser: argparse.ArgumentParser) -> None:
     add_network(parser)
     parser.add_argument("netns", metavar="NETNS", help="the namespace's path, such as /run/netns/NAME")
-    parser.add_argument("ignored", nargs="*", help=argparse.SUPPRESS)  # as cnitool does
+    parser.add_argument("ignored", nargs="*", default=[], help=argparse.SUPPRESS)  # as cnitool does
     add_ifname(parser)
 
 
@@ -42,10 +42,17 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
 def add_cache_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache-dir",
+        type=_directory,
         default=DEFAULT_CACHE_DIR,
         metavar="DIR",
         help=f"where results are kept (default: {DEFAULT_CACHE_DIR})",
     )
+
+
+def _directory(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
 
 
 def config_dir() -> str:
@@ -61,14 +68,20 @@ def runtime(args: argparse.Namespace) -> Runtime:
 
 
 def network(args: argparse.Namespace) -> NetworkConfig:
-    return load_network(config_dir(), args.network, report=warn_of)
+    catalogue = load_networks(config_dir())
+    found = catalogue.find(args.network)
+    warn_of_problems(args, catalogue)
+    return found
 
 
-def warn_of(problem: Problem) -> None:
-    print(f"warning: passed over {problem}", file=sys.stderr)
+def warn_of_problems(args: argparse.Namespace, catalogue: Catalogue) -> None:
+    for problem in catalogue.problems:
+        warn(args, f"passed over {problem}")
 
 
 def endpoint(args: argparse.Namespace) -> Endpoint:
+    if not args.netns:
+        raise UsageError("NETNS is empty: give the namespace's path, such as /run/netns/NAME")
     netns = os.path.abspath(args.netns)
     return Endpoint(
         container_id=container_id(netns),
@@ -91,7 +104,9 @@ def _cni_args(text: str) -> tuple[tuple[str, str], ...]:
     for pair in text.split(";") if text else ():
         key, *values = pair.split("=")
         if len(values) != 1 or not key or not values[0]:
-            raise UsageError(f'invalid CNI_ARGS pair "{pair}": each must be KEY=VALUE, separated by ";"')
+            raise UsageError(
+                f'invalid CNI_ARGS pair "{shortened(pair)}": each must be KEY=VALUE, separated by ";"'
+            )
         pairs.append((key, values[0]))
     return tuple(pairs)
 

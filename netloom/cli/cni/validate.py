@@ -14,6 +14,7 @@ import argparse
 from ...cni import CNIError, Failures, LoadedNetwork, Problem, Runtime, load_networks
 from ..arguments import add_json
 from ..failure import CONFIGURATION
+from ..output import printable, say
 from ..views import for_a_person, print_json, table
 from . import target
 
@@ -26,15 +27,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     catalogue = load_networks(target.config_dir())
-    if args.network or not (catalogue.networks or catalogue.problems):
+    everything = args.network is None
+    if not everything or not (catalogue.networks or catalogue.problems):
         catalogue.find(args.network or "")
     runtime = target.runtime(args)
     findings = [
         _checked(runtime, loaded)
         for loaded in catalogue.networks
-        if args.network in (None, loaded.network.name)
+        if everything or loaded.network.name == args.network
     ]
-    findings += [_unreadable(problem) for problem in catalogue.problems]
+    if everything:
+        findings += [_unreadable(problem) for problem in catalogue.problems]
+    else:
+        target.warn_of_problems(args, catalogue)
     if for_a_person(args.json):
         _print(findings)
     else:
@@ -81,9 +86,9 @@ def _print(findings: list[dict[str, object]]) -> None:
                 str(finding["path"]),
             ]
         )
-    print("\n".join(table(rows, ["NETWORK", "VERSION", "", "PLUGINS", "FILE"])))
+    say(*table(rows, ["NETWORK", "VERSION", "STATE", "PLUGINS", "FILE"]))
     for finding in findings:
         errors = finding["errors"]
         assert isinstance(errors, list)
         for error in errors:
-            print(f"\n{finding['path']}: {error}")
+            say("", printable(f"{finding['path']}: {error}"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 
 from ..arguments import add_json
+from ..output import printable, say
 from ..views import for_a_person, print_json
 from . import target
 
@@ -23,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     info = target.runtime(args).version(args.plugin)
     if for_a_person(args.json):
-        print(f"{args.plugin} speaks {', '.join(info.supported_versions)}")
+        say(printable(f"{args.plugin} speaks {', '.join(info.supported_versions)}"))
     else:
         print_json({"cniVersion": info.cni_version, "supportedVersions": info.supported_versions})
     return 0
