@@ -88,15 +88,17 @@ class LaneReport:
         if self.strict and self.idle() and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    def _counts(self, lane: str) -> str:
+        if not self.collected[lane]:
+            return "no tests yet"
+        if not (self.passed[lane] or self.failed[lane] or self.skipped[lane]):
+            return "not selected"
+        return f"{self.passed[lane]} passed, {self.failed[lane]} failed"
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lanes")
         for lane, (what, unavailable) in LANES.items():
-            counts = (
-                f"{self.passed[lane]} passed, {self.failed[lane]} failed"
-                if self.collected[lane]
-                else "no tests yet"
-            )
-            terminalreporter.line(f"{lane:11}{counts:22} {what}")
+            terminalreporter.line(f"{lane:11}{self._counts(lane):22} {what}")
             for reason, count in self.skipped[lane].items():
                 terminalreporter.line(f"{'':11}{count} skipped: {reason}", yellow=True)
             if unavailable() is not None and not self.skipped[lane] and self.collected[lane]:

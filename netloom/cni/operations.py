@@ -147,10 +147,11 @@ class Operations(Struct, frozen=True):
     async def validate(self, network: Network, *, deadline: float) -> list[str]:
         """The network's capabilities, if its name will do and every plugin exists and speaks its version."""
         errors: list[CNIError] = []
-        try:
-            validate_network_name(network.name)
-        except CNIError as error:
-            errors.append(error)
+        if isinstance(network, NetworkConfig):
+            try:
+                validate_network_name(network.name)
+            except CNIError as error:
+                errors.append(error)
         for plugin in _plugins(network):
             try:
                 await self._validate_plugin(plugin.type, network.cni_version, deadline)
