@@ -1,5 +1,7 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set the machine up first.
 SHELL := /bin/bash
+# The kernel's tools are in sbin, which a bare environment or an ordinary user's may lack.
+export PATH := $(if $(PATH),$(PATH):)/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PY := .venv/bin/python
 AREA ?=
 
