@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from netloom.cni import CNIError, Endpoint, NetworkConfig, PluginFailed, Result, Runtime, parse_network
+from netloom.cni.netns import inside
 
 from ..doubles import executable, shell_plugin
 from ..lanes import ROOT
@@ -150,20 +151,12 @@ def test_lowports_sets_and_checks_the_containers_sysctl(runtime: Runtime, netns:
     result = runtime.add(network, endpoint)
     assert isinstance(result, Result)
     assert result.ips[0].address == "10.1.2.3/24"
-    sysctl = [
-        "ip",
-        "netns",
-        "exec",
-        os.path.basename(netns),
-        "sysctl",
-        "-n",
-        "net.ipv4.ip_unprivileged_port_start",
-    ]
-    assert subprocess.run(sysctl, check=True, capture_output=True, text=True).stdout.strip() == "25"
+    sysctl = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+    with inside(netns):
+        assert sysctl.read_text() == "25\n"
     runtime.check(network, endpoint)
-    subprocess.run(
-        [*sysctl[:-2], "-w", "net.ipv4.ip_unprivileged_port_start=1024"], check=True, capture_output=True
-    )
+    with inside(netns):
+        sysctl.write_text("1024")
     with pytest.raises(PluginFailed, match="which ports are low"):
         runtime.check(network, endpoint)
     runtime.delete(network, endpoint)
