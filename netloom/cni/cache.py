@@ -4,6 +4,10 @@ The place and the format are those of Go's libcni, so that its tools and netloom
 cache: `<cache>/results/<network>-<container>-<interface>`, a JSON object of kind `cniCacheV1`.
 Entries of an older libcni, bare results, are read. What differs is how an entry is written:
 whole and durable, or not at all.
+
+A file's name may mean several attachments (network `a-b` and container `c`, network `a` and
+container `b-c`). libcni lets them overwrite each other; here an entry belongs to the attachment
+that is written in it, and to nobody else.
 """
 
 from __future__ import annotations
@@ -81,10 +85,14 @@ class Cache(Struct, frozen=True):
                 f"{shortened(name)} is more than {_NAME_MAX} bytes",
             )
         make_directories(self.results, 0o700)
+        if (owner := self._other_owner(key)) is not None:
+            raise InvalidEnvironment(f"the cache entry {name} belongs to another attachment", f"to {owner}")
         return Replacement(self.results, name, reserve=len(source) * 4 // 3 + _ENTRY_RESERVE)
 
     def remove(self, key: AttachmentKey) -> None:
         """OSError says why an entry is still there; an absent one is fine."""
+        if self._other_owner(key) is not None:
+            return
         path = self.path(key)
         removed = False
         for name in (path, os.path.join(self.results, f".{_file_name(key)}")):
@@ -98,16 +106,16 @@ class Cache(Struct, frozen=True):
 
     def holds(self, key: AttachmentKey) -> bool:
         """Whether there is an entry that an ADD completed."""
-        data = self._read(key)
-        return data is not None and _entry(data) is not None
+        found = self._find(key)
+        return found is not None and found[1] is not None
 
     def result(self, key: AttachmentKey, cni_version: str) -> AnyResult | None:
         """The result that ADD gave, in the config's version; None when there is no entry."""
-        data = self._read(key)
-        if data is None:
+        found = self._find(key)
+        if found is None:
             return None
+        data, entry = found
         what = "cached result"
-        entry = _entry(data)
         if entry is None:
             result = decode_result(data, what)
         else:
@@ -121,13 +129,13 @@ class Cache(Struct, frozen=True):
 
     def config(self, key: AttachmentKey) -> CachedAttachment | None:
         """The configuration and the arguments that ADD was given; None when there is no entry."""
-        data = self._read(key)
-        if data is None:
+        found = self._find(key)
+        if found is None:
             return None
-        what = f'failed to read cached network "{key.network}" config'
-        wire.decode_as(data, _Entry, what)
-        entry = _entry(data)
+        data, entry = found
         if entry is None:
+            what = f'failed to read cached network "{key.network}" config'
+            wire.decode_as(data, _Entry, what)
             raise DecodingFailure(f"{what}: wrong kind")
         return _attachment(entry)
 
@@ -155,6 +163,19 @@ class Cache(Struct, frozen=True):
                 continue
             found.append(_attachment(entry))
         return found
+
+    def _find(self, key: AttachmentKey) -> tuple[bytes, _Entry | None] | None:
+        """What the file holds, and as an entry if it is one; nothing if it is another attachment's."""
+        data = self._read(key)
+        if data is None:
+            return None
+        entry = _entry(data)
+        return None if _owner(entry) not in (key, None) else (data, entry)
+
+    def _other_owner(self, key: AttachmentKey) -> AttachmentKey | None:
+        data = self._read(key)
+        owner = None if data is None else _owner(_entry(data))
+        return None if owner == key else owner
 
     def _read(self, key: AttachmentKey) -> bytes | None:
         try:
@@ -186,6 +207,14 @@ def _entry(data: bytes) -> _Entry | None:
     except DecodingFailure:
         return None
     return entry if entry.kind == KIND else None
+
+
+def _owner(entry: _Entry | None) -> AttachmentKey | None:
+    """Whose entry it is; None if it does not say."""
+    if entry is None:
+        return None
+    owner = AttachmentKey(entry.network_name, entry.container_id, entry.if_name)
+    return owner if all(owner) else None
 
 
 def _attachment(entry: _Entry) -> CachedAttachment:

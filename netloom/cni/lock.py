@@ -87,12 +87,13 @@ class Lock:
 
 def attachment_lock(io: IO, cache_dir: str, key: AttachmentKey, deadline: float, *, required: bool) -> Lock:
     """`required`: a lock file that cannot be opened is an error, not a reason to go on without."""
-    ranges = [(_offset(key.network), False), (_offset(*key), True)]
+    # By the name of the cache entry, which in rare cases two attachments have in common.
+    ranges = [(_offset("network", key.network), False), (_offset("entry", "-".join(key)), True)]
     return Lock(io, cache_dir, ranges, f"attachment {key}", deadline, key, required)
 
 
 def network_lock(io: IO, cache_dir: str, network: str, deadline: float) -> Lock:
-    return Lock(io, cache_dir, [(_offset(network), True)], f"network {network}", deadline)
+    return Lock(io, cache_dir, [(_offset("network", network), True)], f"network {network}", deadline)
 
 
 def _offset(*names: str) -> int:

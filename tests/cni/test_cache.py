@@ -18,6 +18,7 @@ import pytest
 from netloom.cni import (
     AttachmentBusy,
     Endpoint,
+    InvalidEnvironment,
     IOFailure,
     Runtime,
     ValidAttachment,
@@ -77,6 +78,24 @@ def test_an_add_replaces_an_older_entry_and_leaves_no_spare_file(runtime: Runtim
     runtime.add(NETWORK, WEB)
     assert cache_files(cache) == [ENTRY]
     assert runtime.cached_result(NETWORK, WEB) is not None
+
+
+@pytest.mark.unit
+def test_attachments_whose_names_run_together_keep_out_of_each_others_entry(
+    runtime: Runtime, plugins: Path, cache: Path
+) -> None:
+    one = parse_network(NETWORK.source.replace(b'"net"', b'"a-b"'))
+    other = parse_network(NETWORK.source.replace(b'"net"', b'"a"'))
+    runtime.add(one, Endpoint("c", "/x"))
+    stranger = Endpoint("b-c", "/y")
+    assert cache_files(cache) == ["a-b-c-eth0"]
+    assert runtime.cached_result(other, stranger) is None
+    assert runtime.cached_config(other, stranger) is None
+    with pytest.raises(InvalidEnvironment, match="belongs to another attachment; to a-b/c/eth0"):
+        runtime.add(other, stranger)
+    runtime.delete(other, stranger)
+    assert calls(plugins) == ["ADD", "DEL"]
+    assert runtime.cached_result(one, Endpoint("c", "/x")) is not None
 
 
 @pytest.mark.unit
