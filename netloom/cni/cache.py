@@ -73,10 +73,11 @@ class Cache(Struct, frozen=True):
     def path(self, key: AttachmentKey) -> str:
         return os.path.join(self.results, _file_name(key))
 
-    def reserve(self, key: AttachmentKey, source: bytes) -> Replacement:
+    def reserve(self, key: AttachmentKey, source: bytes) -> tuple[bool, Replacement]:
         """Opens an entry for writing and takes the space that it will need, before anything happens.
 
-        So a full or read-only disk fails an ADD while there is nothing yet to undo.
+        So a full or read-only disk fails an ADD while there is nothing yet to undo. Also says
+        whether there is an entry already, which an earlier ADD completed.
         """
         name = _file_name(key)
         if len(os.fsencode(name)) > _NAME_MAX:
@@ -85,13 +86,15 @@ class Cache(Struct, frozen=True):
                 f"{shortened(name)} is more than {_NAME_MAX} bytes",
             )
         make_directories(self.results, 0o700)
-        if (owner := self._other_owner(key)) is not None:
+        owner = self._owner(key)
+        if owner not in (None, key):
             raise InvalidEnvironment(f"the cache entry {name} belongs to another attachment", f"to {owner}")
-        return Replacement(self.results, name, reserve=len(source) * 4 // 3 + _ENTRY_RESERVE)
+        space = len(source) * 4 // 3 + _ENTRY_RESERVE
+        return owner is not None, Replacement(self.results, name, reserve=space)
 
     def remove(self, key: AttachmentKey) -> None:
         """OSError says why an entry is still there; an absent one is fine."""
-        if self._other_owner(key) is not None:
+        if self._owner(key) not in (None, key):
             return
         path = self.path(key)
         removed = False
@@ -103,11 +106,6 @@ class Cache(Struct, frozen=True):
                 continue
         if removed:
             sync_directory(self.results)
-
-    def holds(self, key: AttachmentKey) -> bool:
-        """Whether there is an entry that an ADD completed."""
-        found = self._find(key)
-        return found is not None and found[1] is not None
 
     def result(self, key: AttachmentKey, cni_version: str) -> AnyResult | None:
         """The result that ADD gave, in the config's version; None when there is no entry."""
@@ -172,10 +170,10 @@ class Cache(Struct, frozen=True):
         entry = _entry(data)
         return None if _owner(entry) not in (key, None) else (data, entry)
 
-    def _other_owner(self, key: AttachmentKey) -> AttachmentKey | None:
+    def _owner(self, key: AttachmentKey) -> AttachmentKey | None:
+        """Whose entry is in the place of this attachment's."""
         data = self._read(key)
-        owner = None if data is None else _owner(_entry(data))
-        return None if owner == key else owner
+        return None if data is None else _owner(_entry(data))
 
     def _read(self, key: AttachmentKey) -> bytes | None:
         try:

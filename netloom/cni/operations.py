@@ -67,10 +67,9 @@ class Operations(Struct, frozen=True):
             raise InvalidConfig("no plugins in list").at(attachment=key)
         async with self._lock(key, deadline, required=True):
             try:
-                entry = await self.io.call(self.cache.reserve, key, network.source)
+                known, entry = await self.io.call(self.cache.reserve, key, network.source)
             except OSError as cause:
                 raise _cache_failure(self.cache, cause).at(attachment=key) from cause
-            known = await self.io.call(self.cache.holds, key)
             try:
                 result = await self._add_in_order(network, endpoint, deadline)
                 content = encode_entry(network.name, endpoint, network.source, result)
@@ -87,7 +86,7 @@ class Operations(Struct, frozen=True):
                     await self._undo(network, endpoint, error)
                 raise
             finally:
-                await self.io.call(entry.close)
+                entry.close()
 
     async def check(self, network: Network, endpoint: Endpoint, *, deadline: float) -> None:
         """Asks every plugin in order whether all is as the cached result says."""
