@@ -104,6 +104,18 @@ def _plugins() -> list[str]:
     return [name for directory in plugin_dirs() for name in _listed(directory)]
 
 
+def _containers() -> list[str]:
+    from ..cni import Runtime
+
+    return sorted({it.container_id for it in Runtime([]).attachments()})
+
+
+def _attachments() -> list[str]:
+    from ..cni import Runtime
+
+    return [f"{it.container_id}:{it.ifname}" for it in Runtime([]).attachments()]
+
+
 def _listed(directory: str) -> list[str]:
     try:
         return sorted(os.listdir(directory))
@@ -116,4 +128,6 @@ _KNOWN: dict[str, Callable[[], list[str]]] = {
     "network": _networks,
     "netns": _namespaces,
     "plugin": _plugins,
+    "container": _containers,
+    "valid": _attachments,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from ..cni import (
     AttachmentBusy,
@@ -49,6 +50,24 @@ _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
     (TryAgainLater, FAILED, "try again in a moment"),
     (NotAvailable, FAILED, "make the plugin ready: it says that it could not attach anything now"),
     (LimitedConnectivity, FAILED, "make the plugin ready: attached containers may be cut off, too"),
+)
+
+
+# What plugins say in common cases, and what to do about it.
+_HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"already exists|file exists|has been allocated to", re.IGNORECASE),
+        "it may be attached already: `netloom cni attachments` shows it, `netloom cni del` detaches it",
+    ),
+    (
+        re.compile(r"netns.*no such file or directory", re.IGNORECASE),
+        "make the namespace first (`ip netns add NAME`), and give its path, /run/netns/NAME",
+    ),
+    (re.compile(r"operation not permitted|permission denied", re.IGNORECASE), "run it as root"),
+    (
+        re.compile(r"ModuleNotFoundError"),
+        "the plugin's first line names a Python that lacks a module it needs",
+    ),
 )
 
 
@@ -101,10 +120,11 @@ def _explained(raised: CNIError | Advised) -> tuple[int, dict[str, object], list
 def _judge(error: CNIError) -> tuple[int, str]:
     if isinstance(error, Failures):
         return _judge(error.errors[0])
+    hint = next((advice for words, advice in _HINTS if words.search(f"{error}\n{error.stderr}")), None)
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
-            return status, advice
-    return FAILED, "the message is the plugin's own; its documentation tells more"
+            return status, hint if hint and status == FAILED else advice
+    return FAILED, hint or "the message is the plugin's own; its documentation tells more"
 
 
 def _lines(error: CNIError, advice: str) -> list[str]:
@@ -114,10 +134,20 @@ def _lines(error: CNIError, advice: str) -> list[str]:
     if error.attachment:
         where += f", attachment {'/'.join(map(shortened, error.attachment))}"
     said = error.stderr.strip().splitlines()[-10:]
-    lines = [f"error: {shortened(str(error), 4000)}", f"where: {where}"]
+    lines = [f"error: {headline(error)}", f"where: {where}"]
     lines += [f"also:  {note}" for note in getattr(error, "__notes__", ())]
     lines += [f"said:  {shortened(line, 500)}" for line in said]
     return [*map(printable, lines), f"next:  {advice}"]
+
+
+def headline(error: CNIError) -> str:
+    """The error in a line or a few. What a plugin left on stderr is shown below, not quoted in it."""
+    if error.stderr and error.msg.startswith("netplugin failed: "):
+        ending = error.msg.rpartition(": ")[2]
+        last = error.stderr.strip().splitlines()[-1:] or [""]
+        text = f"the plugin failed without an answer ({ending}); it said: {shortened(last[0], 500)}"
+        return f"{error.context}: {text}" if error.context else text
+    return shortened(str(error), 4000)
 
 
 def _fields(error: CNIError, advice: str) -> dict[str, object]:

@@ -13,15 +13,14 @@ from .tree import TREE, Command, Group, resolve
 
 FAILED = 1
 USAGE = 2
-INTERRUPTED = 130
-TERMINATED = 143
+SIGNALLED = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return SIGNALLED + signal.SIGINT
     except ReaderGone:
         return 0
     except OutputFailed as error:
@@ -30,13 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if words[:1] in (["--version"], ["-V"]):
+    if words[:1] in (["--version"], ["-V"], ["version"]):
         say(f"netloom {__version__}")
         return 0
     if words[:1] == ["__complete"]:
         from .completion import print_candidates
 
         return print_candidates(words[1:])
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     path, node, rest = resolve(words)
     if isinstance(node, Command):
         return _run(path, node, rest)
@@ -56,6 +57,10 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
     args = parser_for(path, module).parse_args(words)
     # A command that is told to stop takes the plugin that it waits for along.
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _terminate)
+    # Whoever started us may ignore it; we wait for plugins.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status: int = module.run(args)
         return status
@@ -67,8 +72,8 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
         return report(error, args)
 
 
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    sys.exit(TERMINATED)
+def _terminate(number: int, _frame: object) -> NoReturn:
+    sys.exit(SIGNALLED + number)
 
 
 def _help(path: list[str], node: Group | None) -> list[str]:

@@ -20,9 +20,14 @@ def write(text: str) -> None:
     write_bytes(text.encode(encoding, "backslashreplace"))
 
 
-def write_bytes(data: bytes) -> None:
+def require_output() -> None:
+    """For commands that change something before they print: better to fail now."""
     if sys.stdout is None:
         raise OutputFailed("standard output is closed")
+
+
+def write_bytes(data: bytes) -> None:
+    require_output()
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()

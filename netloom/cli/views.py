@@ -19,13 +19,13 @@ def print_json(value: object) -> None:
     write_bytes(indent(encode_in_order(encodable(value))) + b"\n")
 
 
-def print_result(result: AnyResult, *, as_json: bool) -> None:
-    """Off a terminal the very bytes that cnitool prints, on one something to read."""
+def print_result(result: AnyResult, *, as_json: bool, newline: bool = False) -> None:
+    """On a terminal something to read, off one JSON: without a newline, the very bytes of cnitool."""
     if for_a_person(as_json):
         say(result_view(result))
         return
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    write_bytes(indent(result.encode()) + (b"\n" if on_terminal else b""))
+    write_bytes(indent(result.encode()) + (b"\n" if newline or on_terminal else b""))
 
 
 def result_view(result: AnyResult) -> str:

@@ -9,21 +9,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from .cache import DEFAULT_CACHE_DIR, CachedAttachment
 from .config import NetworkConfig
-from .errors import DeadlineExceeded
 from .exec import PluginInfo
 from .io import require_time
 from .operations import Network, ValidAttachment
-from .process import Output, PluginProcess
+from .process import Output, PluginProcess, out_of_time
 from .request import Endpoint
 from .result import AnyResult
 from .runtime import DEFAULT_TIMEOUT, compose, deadline
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+# How long the loop itself may wait for a killed plugin, which takes a millisecond.
+_SHORT_WAIT = 0.05
 
 
 class AsyncRuntime:
@@ -91,7 +96,6 @@ class EventLoop:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Output] = loop.create_future()
         process = PluginProcess(path, stdin, env)
-        writer = process.writer
 
         def ready(fd: int, unwatch: Callable[[int], object]) -> None:
             try:
@@ -104,30 +108,46 @@ class EventLoop:
                 if not done.done():
                     done.set_exception(error)
 
+        readers, writer = process.readers, process.writer
         try:
-            for fd in process.readers:
+            for fd in readers:
                 loop.add_reader(fd, ready, fd, loop.remove_reader)
             if writer >= 0:
                 loop.add_writer(writer, ready, writer, loop.remove_writer)
             async with asyncio.timeout_at(_loop_time(loop, deadline)):
                 return await done
         except TimeoutError:
-            raise DeadlineExceeded("the plugin did not answer in time and was killed") from None
+            raise out_of_time(path) from None
         finally:
-            for fd in process.readers:
-                loop.remove_reader(fd)
-            if process.writer >= 0:
-                loop.remove_writer(process.writer)
+            with suppress(NotImplementedError):
+                for fd in readers:
+                    loop.remove_reader(fd)
+                if process.writer >= 0:
+                    loop.remove_writer(process.writer)
+            await self._end(process)
+
+    async def _end(self, process: PluginProcess) -> None:
+        process.kill()
+        if process.wait(_SHORT_WAIT):
             process.close()
+        else:  # it hangs in the kernel; others need not wait for it
+            await self.call(process.close)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # A thread cannot be stopped: what it holds may be let go only when it has ended.
-            await asyncio.wait([work])
-            raise
+        work = asyncio.get_running_loop().run_in_executor(
+            None, partial(copy_context().run, partial(function, *args, **kwargs))
+        )
+        cancelled = False
+        while not work.done():
+            try:
+                await asyncio.wait([work])
+            except asyncio.CancelledError:
+                # A thread cannot be stopped: what it uses may be let go only when it has ended.
+                cancelled = True
+        if cancelled:
+            work.exception()
+            raise asyncio.CancelledError
+        return work.result()
 
     async def sleep(self, seconds: float, deadline: float) -> None:
         require_time(seconds, deadline)

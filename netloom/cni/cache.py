@@ -28,7 +28,7 @@ from .result import AnyResult, decode_result, result_from_wire
 DEFAULT_CACHE_DIR = "/var/lib/cni"
 KIND = "cniCacheV1"
 
-# Beside the configuration, an entry holds a result, arguments and names: a few kilobytes.
+# Beside configuration and arguments, an entry holds a result and names: a few kilobytes.
 _ENTRY_RESERVE = 64 * 1024
 _NAME_MAX = 254  # of a file, less the dot of its spare name
 
@@ -73,28 +73,13 @@ class Cache(Struct, frozen=True):
     def path(self, key: AttachmentKey) -> str:
         return os.path.join(self.results, _file_name(key))
 
-    def reserve(self, key: AttachmentKey, source: bytes) -> tuple[bool, Replacement]:
-        """Opens an entry for writing and takes the space that it will need, before anything happens.
-
-        So a full or read-only disk fails an ADD while there is nothing yet to undo. Also says
-        whether there is an entry already, which an earlier ADD completed.
-        """
-        name = _file_name(key)
-        if len(os.fsencode(name)) > _NAME_MAX:
-            raise InvalidEnvironment(
-                "network, container ID and interface name are too long together",
-                f"{shortened(name)} is more than {_NAME_MAX} bytes",
-            )
-        make_directories(self.results, 0o700)
-        owner = self._owner(key)
-        if owner not in (None, key):
-            raise InvalidEnvironment(f"the cache entry {name} belongs to another attachment", f"to {owner}")
-        space = len(source) * 4 // 3 + _ENTRY_RESERVE
-        return owner is not None, Replacement(self.results, name, reserve=space)
+    def entry(self, key: AttachmentKey) -> PendingEntry:
+        """An entry that is to be written."""
+        return PendingEntry(self, key)
 
     def remove(self, key: AttachmentKey) -> None:
         """OSError says why an entry is still there; an absent one is fine."""
-        if self._owner(key) not in (None, key):
+        if self.owner(key) not in (None, key):
             return
         path = self.path(key)
         removed = False
@@ -168,18 +153,56 @@ class Cache(Struct, frozen=True):
         if data is None:
             return None
         entry = _entry(data)
-        return None if _owner(entry) not in (key, None) else (data, entry)
+        return None if entry is not None and _stated_owner(entry) not in (key, None) else (data, entry)
 
-    def _owner(self, key: AttachmentKey) -> AttachmentKey | None:
-        """Whose entry is in the place of this attachment's."""
+    def owner(self, key: AttachmentKey) -> AttachmentKey | None:
+        """Whose entry is in the place of this attachment's.
+
+        One that says that it belongs elsewhere is nobody's: somebody moved the file.
+        """
         data = self._read(key)
-        return None if data is None else _owner(_entry(data))
+        entry = None if data is None else _entry(data)
+        owner = None if entry is None else _stated_owner(entry)
+        return owner if owner is not None and _file_name(owner) == _file_name(key) else None
 
     def _read(self, key: AttachmentKey) -> bytes | None:
         try:
             return read_document(self.path(key))
         except (OSError, ValueError):
             return None
+
+
+class PendingEntry:
+    """An entry on its way to the disk. Space is taken for it before the first plugin runs.
+
+    So a full or read-only disk fails an ADD while there is nothing yet to undo.
+    """
+
+    def __init__(self, cache: Cache, key: AttachmentKey) -> None:
+        self.key = key
+        self.known = False  # whether an earlier ADD has completed one
+        self._cache = cache
+        self._file = Replacement(cache.results, _file_name(key))
+
+    def reserve(self, size: int) -> None:
+        name = _file_name(self.key)
+        if len(os.fsencode(name)) > _NAME_MAX:
+            raise InvalidEnvironment(
+                "network, container ID and interface name are too long together",
+                f"{shortened(name)} is more than {_NAME_MAX} bytes",
+            )
+        make_directories(self._cache.results, 0o700)
+        owner = self._cache.owner(self.key)
+        if owner not in (None, self.key):
+            raise InvalidEnvironment(f"the cache entry {name} belongs to another attachment", f"to {owner}")
+        self.known = owner is not None
+        self._file.reserve(size + _ENTRY_RESERVE)
+
+    def commit(self, content: bytes) -> None:
+        self._file.commit(content)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def encode_entry(network: str, endpoint: Endpoint, source: bytes, result: AnyResult) -> bytes:
@@ -192,7 +215,7 @@ def encode_entry(network: str, endpoint: Endpoint, source: bytes, result: AnyRes
             network_name=network,
             netns=endpoint.netns or UNSET,
             cni_args=endpoint.args or UNSET,
-            capability_args=endpoint.capability_args or UNSET,
+            capability_args=wire.with_go_numbers(dict(endpoint.capability_args)) or UNSET,
             result=wire.decode(result.encode(), "result"),
         )
     )
@@ -207,10 +230,7 @@ def _entry(data: bytes) -> _Entry | None:
     return entry if entry.kind == KIND else None
 
 
-def _owner(entry: _Entry | None) -> AttachmentKey | None:
-    """Whose entry it is; None if it does not say."""
-    if entry is None:
-        return None
+def _stated_owner(entry: _Entry) -> AttachmentKey | None:
     owner = AttachmentKey(entry.network_name, entry.container_id, entry.if_name)
     return owner if all(owner) else None
 

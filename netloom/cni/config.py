@@ -77,12 +77,12 @@ class NetworkConfig(Struct, frozen=True):
 
 def parse_plugin(source: bytes) -> PluginConfig:
     """A plugin's configuration from JSON."""
-    return _plugin(wire.decode_object(source, "error parsing configuration", error=InvalidConfig), source)
+    return _plugin(_document(source, "error parsing configuration"), source)
 
 
 def parse_network(source: bytes) -> NetworkConfig:
     """A network's list from JSON. Plugins in a directory of their own are the loader's business."""
-    raw = wire.decode_object(source, _LIST, error=InvalidConfig)
+    raw = _document(source, _LIST)
     if "name" not in raw:
         raise InvalidConfig(f"{_LIST}: no name")
     name = raw["name"]
@@ -108,6 +108,14 @@ def network_from_plugin(plugin: PluginConfig) -> NetworkConfig:
 
 
 _LIST = "error parsing configuration list"
+
+
+def _document(source: bytes, what: str) -> dict[str, Any]:
+    raw = wire.decode_object(source, what, error=InvalidConfig)
+    try:
+        return {key: wire.with_go_numbers(value) for key, value in raw.items()}
+    except RecursionError:
+        raise InvalidConfig(f"{what}: nested too deeply") from None
 
 
 def _plugin(raw: dict[str, Any], source: bytes) -> PluginConfig:

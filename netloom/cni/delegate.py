@@ -63,4 +63,5 @@ class Delegate(Struct, frozen=True):
     def _invoker(self) -> Invoker:
         path = self.environ.get("CNI_PATH", "")
         directories = tuple(path.split(os.pathsep)) if path else ()
-        return Invoker(Blocking(), directories, to_own_stderr)
+        # In our own process group: a runtime that kills us is to end the delegate, too.
+        return Invoker(Blocking(own_group=False), directories, to_own_stderr)

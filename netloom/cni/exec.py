@@ -5,12 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from . import versions, wire
-from .errors import CNIError, DecodingFailure, IOFailure, PluginFailed, PluginNotFound, from_code
+from .errors import (
+    CNIError,
+    DeadlineExceeded,
+    DecodingFailure,
+    IOFailure,
+    PluginFailed,
+    PluginNotFound,
+    from_code,
+)
 from .io import IO
 from .names import shortened, validate_plugin_type
 from .process import Output
@@ -30,7 +40,7 @@ class PluginInfo(Struct, frozen=True):
 
 
 class _ErrorObject(Struct, frozen=True):
-    code: int | None = None
+    code: Annotated[int, Meta(ge=0)] | None = None
     msg: str | None = None
     details: str | None = None
 
@@ -104,6 +114,9 @@ class Invoker(Struct, frozen=True):
         for attempt in range(BUSY_RETRIES + 1):
             if attempt:
                 await self.io.sleep(BUSY_PAUSE, deadline)
+            if time.monotonic() >= deadline:
+                name = os.path.basename(path)
+                raise DeadlineExceeded(f"the time given for the operation ran out before {name} was run")
             try:
                 return await self.io.run(path, stdin, env, deadline)
             except OSError as cause:

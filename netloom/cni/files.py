@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
+from contextlib import suppress
 
 from .wire import DOCUMENT_MAX
 
@@ -41,28 +41,30 @@ class Replacement:
     its name by a link, or, over an older file, by a rename. Both happen after fsync.
     """
 
-    def __init__(self, directory: str, name: str, *, reserve: int) -> None:
+    def __init__(self, path: str, name: str) -> None:
+        self._path = path
         self._name = name
         self._spare = f".{name}"  # the caller's lock makes it ours; the next write takes over a lost one
-        self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._named = False
+        self._directory = -1
         self._fd = -1
-        try:
-            self._fd = self._open()
-            os.posix_fallocate(self._fd, 0, reserve)
-        except BaseException:
-            self.close()
-            raise
+
+    def reserve(self, size: int) -> None:
+        """Opens the new content's file and takes space on the disk for it."""
+        self._directory = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fd = self._open()
+        os.posix_fallocate(self._fd, 0, size)
 
     def _open(self) -> int:
-        try:
-            return os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
-        except OSError:
-            # Not every file system has unnamed files.
-            self._named = True
-            self._unlink_spare()
-            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-            return os.open(self._spare, flags, 0o600, dir_fd=self._directory)
+        with suppress(OSError):  # not every file system has unnamed files
+            fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
+            if os.path.exists(f"/proc/self/fd/{fd}"):
+                return fd
+            os.close(fd)  # without /proc it could not get a name
+        self._unlink_spare()
+        self._named = True
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        return os.open(self._spare, flags, 0o600, dir_fd=self._directory)
 
     def commit(self, content: bytes) -> None:
         view = memoryview(content)
@@ -93,12 +95,13 @@ class Replacement:
         return True
 
     def _unlink_spare(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             os.unlink(self._spare, dir_fd=self._directory)
 
     def close(self) -> None:
         if self._named and self._fd >= 0:
-            self._unlink_spare()
+            with suppress(OSError):
+                self._unlink_spare()
         for fd in (self._fd, self._directory):
             if fd >= 0:
                 os.close(fd)

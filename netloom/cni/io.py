@@ -23,15 +23,24 @@ class IO(Protocol):
         """Runs a plugin until it ends or the deadline comes; cancelling it kills it, too."""
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Calls something that may wait for a disk."""
+        """Calls something that may wait for a disk.
+
+        It may be cancelled when the function has done its work: whatever the function acquires
+        must belong to somebody who lets go of it, not to the return value.
+        """
 
     async def sleep(self, seconds: float, deadline: float) -> None:
         """Waits, but never past the deadline: that is an error at once."""
 
 
 class Blocking:
+    """`own_group`: see `process.PluginProcess`."""
+
+    def __init__(self, *, own_group: bool = True) -> None:
+        self._own_group = own_group
+
     async def run(self, path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> process.Output:
-        return process.run(path, stdin, env, deadline)
+        return process.run(path, stdin, env, deadline, own_group=self._own_group)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return function(*args, **kwargs)

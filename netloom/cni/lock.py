@@ -2,11 +2,13 @@
 
 The specification forbids parallel operations on one container, and ADD or DEL while GC runs,
 but leaves both to the runtime. Here an operation holds its network for reading and its
-attachment for writing; GC holds the network for writing.
+attachment for writing; GC holds the network for writing. A turnstile in front of the network
+lets a GC that waits go before operations that come later.
 
 All locks live in one empty file, as byte-range locks at offsets that are hashes of names. So
-nothing accumulates, a crash releases everything, and no lock outlives its process. They are
-open-file-description locks: threads and tasks of one process exclude each other, too.
+nothing accumulates, and a crash releases everything. They are open-file-description locks:
+threads and tasks of one process exclude each other, too. A runtime that is killed lets go of
+them at once, also if the plugin that it ran is still at work.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import errno
 import fcntl
 import os
 import struct
+import time
+from contextlib import suppress
 from types import TracebackType
 
 from .errors import AttachmentBusy, AttachmentKey, DeadlineExceeded, IOFailure
@@ -23,43 +27,50 @@ from .io import IO
 
 LOCK_FILE = "netloom.lock"
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.02
+
+# Reasons that are our own process's, not the disk's.
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Lock:
-    """Holds some offsets of the lock file; an async context manager over `IO`."""
+    """Holds a network, or an attachment on it; an async context manager over `IO`.
+
+    `required`: without it, a disk that is full or read-only does not keep the operation from
+    going on unlocked. A container must be deletable.
+    """
 
     def __init__(
         self,
         io: IO,
         cache_dir: str,
-        ranges: list[tuple[int, bool]],
-        what: str,
+        network: str,
         deadline: float,
+        *,
         attachment: AttachmentKey | None = None,
-        required: bool = False,
+        required: bool = True,
     ) -> None:
         self._io = io
         self._cache_dir = cache_dir
-        self._ranges = ranges
-        self._what = what
-        self._deadline = deadline
+        self._network = network
         self._attachment = attachment
+        self._deadline = deadline
         self._required = required
         self._fd = -1
 
     async def __aenter__(self) -> None:
         try:
-            self._fd = await self._io.call(_open, self._cache_dir)
+            while True:
+                await self._io.call(self._open)
+                await self._acquire()
+                if _is_file(self._fd, self._path):
+                    return
+                self._release()  # somebody removed the file: others lock another one
         except OSError as cause:
-            # A disk that is full or read-only must not keep a container from being deleted.
-            if not self._required:
-                return
-            message = f"cannot write to the cache {self._cache_dir}: {cause.strerror}"
-            raise IOFailure(message).at(attachment=self._attachment) from cause
-        try:
-            for offset, exclusive in self._ranges:
-                await self._acquire(offset, exclusive)
+            self._release()
+            if self._required or cause.errno in _EXHAUSTED:
+                message = f"cannot write to the cache {self._cache_dir}: {cause.strerror}"
+                raise IOFailure(message).at(attachment=self._attachment) from cause
         except BaseException:
             self._release()
             raise
@@ -69,49 +80,63 @@ class Lock:
     ) -> None:
         self._release()
 
-    async def _acquire(self, offset: int, exclusive: bool) -> None:
+    @property
+    def _path(self) -> str:
+        return os.path.join(self._cache_dir, LOCK_FILE)
+
+    def _open(self) -> None:
+        make_directories(self._cache_dir, 0o700)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._path, flags, 0o600)
+
+    async def _acquire(self) -> None:
+        turnstile = _offset("turnstile", self._network)
+        network = _offset("network", self._network)
+        collecting = self._attachment is None
+        await self._wait_for(turnstile, fcntl.F_WRLCK if collecting else fcntl.F_RDLCK)
+        await self._wait_for(network, fcntl.F_WRLCK if collecting else fcntl.F_RDLCK)
+        _try(self._fd, turnstile, fcntl.F_UNLCK)
+        if self._attachment is not None:
+            # By the name of the cache entry, which in rare cases two attachments have in common.
+            await self._wait_for(_offset("entry", "-".join(self._attachment)), fcntl.F_WRLCK)
+
+    async def _wait_for(self, offset: int, kind: int) -> None:
         pause = _FIRST_PAUSE
-        while not _try(self._fd, offset, exclusive):
+        while not _try(self._fd, offset, kind):
             try:
-                await self._io.sleep(pause, self._deadline)
+                # Not all at the same moment: of many that wait, one should come by soon.
+                await self._io.sleep(pause * (0.5 + time.monotonic_ns() % 1000 / 1000), self._deadline)
             except DeadlineExceeded:
-                message = f"{self._what} is busy: another operation on it has not ended"
+                what = f"attachment {self._attachment}" if self._attachment else f"network {self._network}"
+                message = f"{what} is busy: another operation on it has not ended"
                 raise AttachmentBusy(message).at(attachment=self._attachment) from None
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _release(self) -> None:
         if self._fd >= 0:
+            # Not by closing alone: a fork of this process may have a copy of the descriptor.
+            with suppress(OSError):
+                _try(self._fd, 0, fcntl.F_UNLCK, length=0)
             os.close(self._fd)
             self._fd = -1
-
-
-def attachment_lock(io: IO, cache_dir: str, key: AttachmentKey, deadline: float, *, required: bool) -> Lock:
-    """`required`: a lock file that cannot be opened is an error, not a reason to go on without."""
-    # By the name of the cache entry, which in rare cases two attachments have in common.
-    ranges = [(_offset("network", key.network), False), (_offset("entry", "-".join(key)), True)]
-    return Lock(io, cache_dir, ranges, f"attachment {key}", deadline, key, required)
-
-
-def network_lock(io: IO, cache_dir: str, network: str, deadline: float) -> Lock:
-    return Lock(io, cache_dir, [(_offset("network", network), True)], f"network {network}", deadline)
 
 
 def _offset(*names: str) -> int:
     from hashlib import blake2b
 
-    digest = blake2b("\0".join(names).encode("utf-8", "surrogateescape"), digest_size=8).digest()
+    digest = blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1  # an offset has 63 bits
 
 
-def _open(cache_dir: str) -> int:
-    make_directories(cache_dir, 0o700)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(os.path.join(cache_dir, LOCK_FILE), flags, 0o600)
+def _is_file(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
-def _try(fd: int, offset: int, exclusive: bool) -> bool:
-    kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
-    request = struct.pack("@hhqqi", kind, os.SEEK_SET, offset, 1, 0)  # struct flock, pid 0
+def _try(fd: int, offset: int, kind: int, *, length: int = 1) -> bool:
+    request = struct.pack("@hhqqi", kind, os.SEEK_SET, offset, length, 0)  # struct flock, pid 0
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
     except OSError as error:

@@ -34,7 +34,7 @@ def validate_ifname(ifname: str) -> None:
     """The kernel's own rules (`dev_valid_name`), so that a bad name fails before a plugin runs."""
     if not ifname:
         raise InvalidEnvironment("interface name is empty")
-    if len(ifname.encode("utf-8", "surrogateescape")) > _IFNAME_MAX:
+    if len(ifname.encode("utf-8", "surrogatepass")) > _IFNAME_MAX:
         raise InvalidEnvironment(
             "interface name is too long", f"interface name should be less than {_IFNAME_MAX + 1} characters"
         )

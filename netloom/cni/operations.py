@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from . import versions, wire
-from .cache import Cache, CachedAttachment, encode_entry
+from .cache import Cache, CachedAttachment, PendingEntry, encode_entry
 from .config import NetworkConfig, PluginConfig
 from .errors import (
     AttachmentKey,
     CheckNotSupported,
     CNIError,
+    DeadlineExceeded,
     Failures,
     IncompatibleVersion,
     InternalError,
@@ -27,9 +28,9 @@ from .errors import (
     InvalidEnvironment,
     IOFailure,
 )
-from .exec import Invoker, PluginInfo
+from .exec import Invoker, PluginInfo, find_plugin
 from .io import IO
-from .lock import Lock, attachment_lock, network_lock
+from .lock import Lock
 from .names import validate_container_id, validate_ifname, validate_network_name
 from .request import Endpoint, configuration, environment
 from .result import AnyResult
@@ -63,28 +64,21 @@ class Operations(Struct, frozen=True):
         the same attachment is not undone by a second one that fails.
         """
         key = _validated(network, endpoint)
-        if not _plugins(network):
-            raise InvalidConfig("no plugins in list").at(attachment=key)
+        self._require_plugins(network, endpoint)
         async with self._lock(key, deadline, required=True):
+            entry = self.cache.entry(key)
             try:
-                known, entry = await self.io.call(self.cache.reserve, key, network.source)
-            except OSError as cause:
-                raise _cache_failure(self.cache, cause).at(attachment=key) from cause
-            try:
-                result = await self._add_in_order(network, endpoint, deadline)
-                content = encode_entry(network.name, endpoint, network.source, result)
+                known = await self._reserve(entry, network, endpoint)
                 try:
-                    await self.io.call(entry.commit, content)
-                except OSError as cause:
-                    where = f'failed to set network "{network.name}" cached result'
-                    raise _cache_failure(self.cache, cause).at(attachment=key, context=where) from cause
+                    result = await self._add_in_order(network, endpoint, deadline)
+                    await self._record(entry, network, endpoint, result)
+                except BaseException as error:  # an interruption fails it, too
+                    if cleanup and known:
+                        error.add_note("it is attached already, by an earlier ADD, which was left as it is")
+                    elif cleanup:
+                        await self._undo(network, endpoint, error)
+                    raise
                 return result
-            except BaseException as error:  # an interruption fails it, too
-                if cleanup and known:
-                    error.add_note("it is attached already, by an earlier ADD, which was left as it is")
-                elif cleanup:
-                    await self._undo(network, endpoint, error)
-                raise
             finally:
                 entry.close()
 
@@ -105,7 +99,12 @@ class Operations(Struct, frozen=True):
                     attachment=key, context=f'failed to get network "{network.name}" cached result'
                 ) from None
             for plugin in _plugins(network):
-                await self._send("CHECK", network, plugin, endpoint, cached, deadline)
+                try:
+                    await self._send("CHECK", network, plugin, endpoint, cached, deadline)
+                except CNIError as error:
+                    if cached is None:
+                        error.add_note("the cache knows of no ADD of this attachment")
+                    raise
 
     async def delete(self, network: Network, endpoint: Endpoint, *, deadline: float) -> None:
         """Every plugin in reverse order; the cache entry goes when all have succeeded.
@@ -129,7 +128,7 @@ class Operations(Struct, frozen=True):
         validate_network_name(network.name)
         keep = None if valid is None else tuple(valid)
         _require_json(keep)
-        async with network_lock(self.io, self.cache.directory, network.name, deadline):
+        async with Lock(self.io, self.cache.directory, network.name, deadline):
             errors = await self._delete_stale(network, keep or (), deadline)
             if _allows(network.cni_version, versions.GC_SINCE):
                 errors += await self._collect(network, keep, deadline)
@@ -214,10 +213,42 @@ class Operations(Struct, frozen=True):
         await self._forget(key)
 
     async def _undo(self, network: Network, endpoint: Endpoint, error: BaseException) -> None:
+        """DEL for every plugin, whatever the others say: there may be nothing to undo for some."""
+        deadline = time.monotonic() + CLEANUP_TIMEOUT
+        for plugin in reversed(_plugins(network)):
+            try:
+                await self._send("DEL", network, plugin, endpoint, None, deadline)
+            except CNIError as second:
+                where = _placed(second, network, plugin, endpoint, "delete")
+                error.add_note(f"the clean-up after it failed, too: {where}")
+
+    def _require_plugins(self, network: Network, endpoint: Endpoint) -> None:
+        """Every plugin is there, before the first one does something that would have to be undone."""
+        if not _plugins(network):
+            raise InvalidConfig("no plugins in list").at(attachment=endpoint.on(network.name))
+        for plugin in _plugins(network):
+            try:
+                find_plugin(plugin.type, self.invoker.plugin_dirs)
+            except CNIError as error:
+                raise _placed(error, network, plugin, endpoint, "add") from None
+
+    async def _reserve(self, entry: PendingEntry, network: Network, endpoint: Endpoint) -> bool:
+        """Makes sure of a place in the cache; whether an earlier ADD has one already."""
+        size = len(network.source) * 4 // 3 + len(wire.encode(endpoint))
         try:
-            await self._delete_in_order(network, endpoint, time.monotonic() + CLEANUP_TIMEOUT)
-        except CNIError as second:
-            error.add_note(f"the clean-up after it failed, too: {second}")
+            await self.io.call(entry.reserve, size)
+        except OSError as cause:
+            raise _cache_failure(self.cache, cause).at(attachment=entry.key) from cause
+        return entry.known
+
+    async def _record(
+        self, entry: PendingEntry, network: Network, endpoint: Endpoint, result: AnyResult
+    ) -> None:
+        try:
+            await self.io.call(entry.commit, encode_entry(network.name, endpoint, network.source, result))
+        except OSError as cause:
+            where = f'failed to set network "{network.name}" cached result'
+            raise _cache_failure(self.cache, cause).at(attachment=entry.key, context=where) from cause
 
     async def _delete_stale(
         self, network: NetworkConfig, keep: Sequence[ValidAttachment], deadline: float
@@ -237,6 +268,8 @@ class Operations(Struct, frozen=True):
             except CNIError as error:
                 where = f"failed to delete stale attachment {attachment.container_id} {attachment.ifname}"
                 errors.append(error.at(context=where))
+                if isinstance(error, DeadlineExceeded):
+                    break
         return errors
 
     async def _collect(
@@ -250,6 +283,8 @@ class Operations(Struct, frozen=True):
                 await self._send("GC", network, plugin, None, None, deadline, extra=keys)
             except CNIError as error:
                 errors.append(error.at(context=f"failed to GC plugin {plugin.type}"))
+                if isinstance(error, DeadlineExceeded):
+                    break
         return errors
 
     async def _send(
@@ -294,7 +329,7 @@ class Operations(Struct, frozen=True):
             self.warn(f"the cache entry of {key} could not be removed: {cause.strerror}")
 
     def _lock(self, key: AttachmentKey, deadline: float, *, required: bool = False) -> Lock:
-        return attachment_lock(self.io, self.cache.directory, key, deadline, required=required)
+        return Lock(self.io, self.cache.directory, key.network, deadline, attachment=key, required=required)
 
 
 def _plugins(network: Network) -> tuple[PluginConfig, ...]:
@@ -317,7 +352,7 @@ def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
 def _require_json(values: object) -> None:
     """What goes into requests and the cache must fit into JSON; better known before a plugin runs."""
     try:
-        wire.encode(values)
+        wire.encode(wire.with_go_numbers(to_builtins(values)))
     except (TypeError, ValueError, RecursionError) as cause:
         raise InvalidEnvironment(
             "the arguments of the attachment cannot be written as JSON", str(cause)

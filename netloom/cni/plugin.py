@@ -19,6 +19,7 @@ specification wants it, and what a callback prints cannot spoil the answer.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -143,7 +144,8 @@ class Request(Struct, frozen=True):
         for key in ("cni.dev/valid-attachments", "cni.dev/attachments"):
             if key in self.config:
                 try:
-                    return convert(self.config[key] or (), tuple[ValidAttachment, ...])
+                    valid = self.config[key]
+                    return convert(() if valid is None else valid, tuple[ValidAttachment, ...])
                 except ValidationError as cause:
                     raise InvalidConfig(f"invalid {key}: {cause}") from None
         return None
@@ -191,8 +193,11 @@ class Plugin:
     def main(self) -> NoReturn:
         """Answers the request in the process's environment and standard input, and exits."""
         # From here on, whatever is printed goes to stderr: only the answer belongs on stdout.
-        answer = os.dup(1)
-        os.dup2(2, 1)
+        answer = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+        try:
+            os.dup2(2, 1)
+        except OSError:  # there is no stderr
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status, output = self.answer(os.environ, _read_stdin)
         try:
             while output:
@@ -220,7 +225,7 @@ class Plugin:
             return 0, self._call(_request(command, environ, config, source), version)
         except CNIError as error:
             return 1, _error_object(error, version)
-        except Exception as error:
+        except BaseException as error:  # also sys.exit() in a callback: an answer is due
             import traceback
 
             traceback.print_exc()
@@ -298,12 +303,16 @@ def _request(command: str, environ: Mapping[str, str], config: dict[str, Any], s
 
 
 def _error_object(error: CNIError, version: str) -> bytes:
-    fields = {"cniVersion": version, "code": error.code, "msg": _sentence(error)}
-    return wire.indent(wire.encode_in_order(fields | ({"details": error.details} if error.details else {})))
+    msg = f"{error.context}: {error.msg}" if error.context else error.msg
+    fields = {"cniVersion": version, "code": error.code, "msg": _text(msg)}
+    if error.details:
+        fields["details"] = _text(error.details)
+    return wire.indent(wire.encode_in_order(fields))
 
 
-def _sentence(error: CNIError) -> str:
-    return f"{error.context}: {error.msg}" if error.context else error.msg
+def _text(value: object) -> str:
+    """For JSON: whatever an exception was made of, as text."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _read_stdin() -> bytes:

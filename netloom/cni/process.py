@@ -23,7 +23,10 @@ from .wire import DOCUMENT_MAX
 
 STDERR_MAX = 1024 * 1024
 _CHUNK = 65536
-_KILL_WAIT_MS = 5000
+# At one go: all that a pipe can hold, but no more, so that a flood does not keep others waiting.
+_READ_MAX = 1024 * 1024
+# SIGKILL ends a process in a millisecond, unless it hangs in the kernel.
+_KILL_WAIT = 5.0
 _INTERRUPTING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
@@ -43,21 +46,33 @@ class Output(Struct, frozen=True):
 
 
 class PluginProcess:
-    def __init__(self, path: str, stdin: bytes, env: Mapping[str, str]) -> None:
+    """`own_group`: a delegate stays in the group of the plugin that runs it, to die with it."""
+
+    def __init__(self, path: str, stdin: bytes, env: Mapping[str, str], *, own_group: bool = True) -> None:
         self._pid = -1
         self._pidfd = -1
         self._stdin = self._stdout = self._stderr = -1
+        self._own_group = own_group
         self._unwritten = memoryview(stdin)
         self._collected: dict[int, bytearray] = {}
         self._status: int | None = None
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            raise IOFailure("plugins cannot be run while this process ignores SIGCHLD: their status is lost")
+        try:
+            self._spawn(path, env)
+        except BaseException:
+            self.close()
+            raise
+
+    def _spawn(self, path: str, env: Mapping[str, str]) -> None:
         theirs: list[int] = []
         try:
-            stdin_read, self._stdin = _pipe()
-            theirs.append(stdin_read)
-            self._stdout, stdout_write = _pipe()
-            theirs.append(stdout_write)
-            self._stderr, stderr_write = _pipe()
-            theirs.append(stderr_write)
+            reader, self._stdin = _pipe()
+            theirs.append(reader)
+            self._stdout, writer = _pipe()
+            theirs.append(writer)
+            self._stderr, writer = _pipe()
+            theirs.append(writer)
             for fd in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(fd, False)
             self._collected = {self._stdout: bytearray(), self._stderr: bytearray()}
@@ -67,17 +82,15 @@ class PluginProcess:
                 [path],
                 env,
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(theirs)],
-                setpgroup=0,
+                setpgroup=0 if self._own_group else os.getpgrp(),
                 setsigmask=(),
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them, plugins should not
+                # Python ignores the first two, a caller may ignore the third; plugins should not.
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),
             )
-            self._pidfd = os.pidfd_open(self._pid)
-        except BaseException:
-            self.close()
-            raise
         finally:
             for fd in theirs:
                 os.close(fd)
+        self._pidfd = os.pidfd_open(self._pid)
 
     @property
     def readers(self) -> tuple[int, ...]:
@@ -122,8 +135,9 @@ class PluginProcess:
         self._stdin = -1
 
     def _read(self, fd: int) -> bool:
+        """Collects what is there. True at the end of the stream."""
         collected = self._collected[fd]
-        while True:
+        for _ in range(_READ_MAX // _CHUNK):
             try:
                 chunk = os.read(fd, _CHUNK)
             except BlockingIOError:
@@ -136,59 +150,101 @@ class PluginProcess:
                 collected += chunk
             else:
                 collected += chunk[: STDERR_MAX - len(collected)]
+        return False
 
     def _reap(self) -> None:
+        pid, self._pid = self._pid, -1
         try:
-            _, status = os.waitpid(self._pid, 0)
+            _, status = os.waitpid(pid, 0)
         except ChildProcessError:
-            raise IOFailure("the plugin's exit status was lost: SIGCHLD is ignored in this process") from None
-        finally:
-            self._pid = -1
+            raise IOFailure(
+                "the plugin's exit status was lost: something else in this process waits for its children"
+            ) from None
         self._status = os.waitstatus_to_exitcode(status)
 
-    def close(self) -> None:
-        """Ends the whole process group if the plugin still runs, and lets go of everything."""
-        if self._pid > 0:
-            with contextlib.suppress(ProcessLookupError):
+    def kill(self) -> None:
+        """Ends the plugin and, with its group, what it started. Nothing happens if it has ended."""
+        if self._pid <= 0:
+            return
+        # Neither a plugin that left its group nor one that runs as somebody else is an error here.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._own_group:
                 os.killpg(self._pid, signal.SIGKILL)
-            if self._pidfd >= 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for the end of a plugin that was killed; whether it came."""
+        deadline = time.monotonic() + seconds
+        while self._pid > 0:
+            try:
+                ended, _ = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:
+                ended = self._pid
+            if ended:
+                self._pid = -1
+            elif (left := deadline - time.monotonic()) <= 0:
+                return False
+            elif self._pidfd >= 0:
                 poller = select.poll()
                 poller.register(self._pidfd, select.POLLIN)
-                poller.poll(_KILL_WAIT_MS)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._pid, os.WNOHANG)
+                poller.poll(left * 1000)
+            else:
+                time.sleep(min(left, 0.002))
+        return True
+
+    def close(self) -> None:
+        """Ends the plugin if it still runs, and lets go of everything."""
+        try:
+            self.kill()
+            self.wait(_KILL_WAIT)
+        finally:
             self._pid = -1
-        for fd in (self._stdin, self._stdout, self._stderr, self._pidfd):
-            if fd >= 0:
-                os.close(fd)
-        self._stdin = self._stdout = self._stderr = self._pidfd = -1
+            for fd in (self._stdin, self._stdout, self._stderr, self._pidfd):
+                if fd >= 0:
+                    os.close(fd)
+            self._stdin = self._stdout = self._stderr = self._pidfd = -1
 
 
-def run(path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> Output:
+def run(
+    path: str, stdin: bytes, env: Mapping[str, str], deadline: float, *, own_group: bool = True
+) -> Output:
     """Runs a plugin and waits for its end, or until `deadline` (of the monotonic clock)."""
-    # A signal handler that raises must not do so between the child's start and our taking care of it.
+    # A signal handler that raises must not do so between the child's start and our care for it,
+    # nor a second one between us and the child's end.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
-    process = None
     try:
-        process = PluginProcess(path, stdin, env)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        poller = select.poll()
-        for fd in process.readers:
-            poller.register(fd, select.POLLIN)
-        if process.writer >= 0:
-            poller.register(process.writer, select.POLLOUT)
-        while (output := process.output) is None:
-            ready = poller.poll(_milliseconds_until(deadline))
-            if not ready and time.monotonic() >= deadline:
-                raise DeadlineExceeded("the plugin did not answer in time and was killed")
-            for fd, _ in ready:
-                if process.handle(fd):
-                    poller.unregister(fd)
-        return output
+        process = PluginProcess(path, stdin, env, own_group=own_group)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            return _attend(process, path, deadline)
+        finally:
+            try:
+                signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
+            finally:
+                process.close()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if process is not None:
-            process.close()
+
+
+def _attend(process: PluginProcess, path: str, deadline: float) -> Output:
+    poller = select.poll()
+    for fd in process.readers:
+        poller.register(fd, select.POLLIN)
+    if process.writer >= 0:
+        poller.register(process.writer, select.POLLOUT)
+    while (output := process.output) is None:
+        ready = poller.poll(_milliseconds_until(deadline))
+        if not ready and time.monotonic() >= deadline:
+            raise out_of_time(path)
+        for fd, _ in ready:
+            if process.handle(fd):
+                poller.unregister(fd)
+    return output
+
+
+def out_of_time(path: str) -> DeadlineExceeded:
+    return DeadlineExceeded(f"{os.path.basename(path)} did not answer in time and was killed")
 
 
 def _milliseconds_until(deadline: float) -> int | None:
@@ -200,13 +256,19 @@ def _milliseconds_until(deadline: float) -> int | None:
 def _pipe() -> tuple[int, int]:
     """A pipe above the standard descriptors, which the child's are to be laid over."""
     read, write = os.pipe2(os.O_CLOEXEC)
-    return _above_standard(read), _above_standard(write)
+    try:
+        read = _above_standard(read)
+        write = _above_standard(write)
+    except OSError:
+        os.close(read)
+        os.close(write)
+        raise
+    return read, write
 
 
 def _above_standard(fd: int) -> int:
     if fd > 2:
         return fd
-    try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
-        os.close(fd)
+    higher = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return higher

@@ -73,7 +73,7 @@ def configuration(
     if prev_result is not None:
         document["prevResult"] = Raw(prev_result.encode())
     runtime_config = {
-        capability: value
+        capability: wire.with_go_numbers(value)
         for capability, value in (capability_args or {}).items()
         if capability in plugin.capabilities
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -97,6 +98,8 @@ class Runtime:
 
 def deadline(timeout: float | None) -> float:
     """A point of the monotonic clock; without a limit, one that never comes."""
+    if timeout is not None and timeout != timeout:
+        raise ValueError("a timeout must be a number")
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
@@ -107,6 +110,9 @@ def compose(
     stderr: Callable[[bytes], object] | None,
     warn: Callable[[str], object] | None,
 ) -> Operations:
+    for path in (cache_dir, *plugin_dirs):
+        if b"\0" in os.fsencode(path):  # which refuses what no file can be named, too
+            raise ValueError(f"{path!a} cannot be a directory")
     write = stderr or to_own_stderr
     return Operations(
         io=io,
@@ -117,6 +123,8 @@ def compose(
 
 
 def to_own_stderr(data: bytes) -> None:
+    if sys.stderr is None:
+        return  # descriptor 2 was closed at the start: it may be anybody's by now
     try:
         while data:
             data = data[os.write(2, data) :]

@@ -22,6 +22,9 @@ class TraceContext(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not _TRACEPARENT.fullmatch(self.traceparent):
             raise ValueError(f'invalid traceparent "{self.traceparent}"')
+        for name, value in (("tracestate", self.tracestate), ("baggage", self.baggage)):
+            if not (value.isascii() and (value.isprintable())):
+                raise ValueError(f"invalid {name} {value!a}")
 
     def environment(self) -> dict[str, str]:
         fields = {"TRACEPARENT": self.traceparent, "TRACESTATE": self.tracestate, "BAGGAGE": self.baggage}

@@ -1,12 +1,14 @@
 """JSON as CNI speaks it: decoded with typed errors only, encoded as Go's encoder would.
 
 The encoding matters where bytes are shared with Go's libcni: keys of objects sorted, no
-spaces, and `<`, `>`, `&` and the two line separators escaped. Numbers keep the precision that
-they came with (Go would pass them through a float).
+spaces, and `<`, `>`, `&` and the two line separators escaped. Integers keep the precision that
+they came with (Go would pass them through a float); a float without a fraction is written as an
+integer, as Go does, because many a plugin reads it into one.
 """
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +19,9 @@ T = TypeVar("T")
 
 # The largest document read from a file, a plugin or standard input. Real ones have kilobytes.
 DOCUMENT_MAX = 16 * 1024 * 1024
+
+# Far deeper than any configuration, and far from the end of the interpreter's stack.
+DEPTH_MAX = 200
 
 # These bytes occur in JSON only inside strings, so that replacing them everywhere is safe.
 _GO_ESCAPES = (
@@ -75,6 +80,25 @@ def decode_object(data: bytes, what: str, *, error: type[CNIError] = DecodingFai
     value = decode(data, what, error=error)
     if not isinstance(value, dict):
         raise error(f"{what}: expected an object, got {json_type(value)}")
+    return value
+
+
+def with_go_numbers(value: Any, depth: int = 0) -> Any:
+    """A document whose numbers are written as Go writes them: 1e3 and 1000.0 as 1000.
+
+    ValueError for what JSON has no number for, RecursionError for what is nested too deeply.
+    """
+    if depth > DEPTH_MAX:
+        raise RecursionError("nested too deeply")
+    match value:
+        case float():
+            if not isfinite(value):
+                raise ValueError(f"{value} is no JSON number")
+            return int(value) if value.is_integer() and abs(value) < 1e21 else value
+        case dict():
+            return {key: with_go_numbers(item, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [with_go_numbers(item, depth + 1) for item in value]
     return value
 
 

@@ -114,17 +114,34 @@ def test_a_signal_ends_a_plugin_that_has_only_just_started(
     assert (outcome.status, ended) == (status, True)
 
 
-def test_a_second_signal_changes_nothing(stage: Stage, hanging: HangingPlugin) -> None:
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT), (signal.SIGHUP,)],
+    ids=["TERM TERM", "INT INT", "HUP"],
+)
+def test_no_signal_and_no_second_one_leaves_the_plugin_running(
+    stage: Stage, hanging: HangingPlugin, signals: tuple[signal.Signals, ...]
+) -> None:
     stage.network("mynet", hanging.name)
     process = stage.start("cni", "add", "mynet", NETNS, "--cache-dir", str(stage.cache))
     hanging.wait_until_it_hangs()
 
-    for _ in range(2):
-        process.send_signal(signal.SIGTERM)
+    for number in signals:
+        process.send_signal(number)
     _, stderr = process.communicate(timeout=PATIENCE)
 
-    assert (process.returncode, stderr) == (143, b"")
+    assert process.returncode == 128 + signals[0]
+    assert b"Traceback" not in stderr
     assert hanging.helper_ended()
+
+
+def test_a_parent_that_ignores_its_children_changes_nothing(stage: Stage) -> None:
+    stage.recorded_network()
+
+    outcome = stage.shell(f"trap '' CHLD; exec netloom cni add mynet {NETNS} --cache-dir {stage.cache}")
+
+    assert outcome.status == 0
+    assert stage.verbs == ["ADD"]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(stage: Stage) -> None:

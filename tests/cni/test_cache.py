@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -117,13 +118,16 @@ def test_a_file_system_without_unnamed_files_gets_whole_entries_too(
 ) -> None:
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # the kernel answers EISDIR, as such file systems do
     for content in (b"first", b"second"):
-        replacement = Replacement(str(tmp_path), "entry", reserve=4096)
+        replacement = Replacement(str(tmp_path), "entry")
+        replacement.reserve(4096)
         assert (tmp_path / ".entry").exists()
         replacement.commit(content)
         replacement.close()
         assert os.listdir(tmp_path) == ["entry"]
         assert (tmp_path / "entry").read_bytes() == content
-    Replacement(str(tmp_path), "abandoned", reserve=4096).close()
+    abandoned = Replacement(str(tmp_path), "abandoned")
+    abandoned.reserve(4096)
+    abandoned.close()
     assert os.listdir(tmp_path) == ["entry"]
 
 
@@ -158,7 +162,6 @@ def test_an_unusable_cache_fails_add_before_any_plugin_runs_and_never_del(
     assert calls(plugins) == []
     runtime.delete(NETWORK, WEB)
     runtime.check(NETWORK, WEB)
-    runtime.gc(NETWORK) if obstacle == "dangling link" else None
     assert calls(plugins)[:2] == ["DEL", "CHECK"]
 
 
@@ -301,6 +304,77 @@ def test_gc_waits_for_adds_in_flight_and_keeps_what_they_made(
     asyncio.run(scenario())
     assert (tmp_path / "order").read_text().split() == ["ADD", "ADD", "GC", "GC"]
     assert cache_files(cache) == [ENTRY]
+
+
+@pytest.mark.unit
+def test_a_fork_of_the_process_does_not_keep_the_lock(
+    plugins: Path, runtime: Runtime, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "go"
+    os.mkfifo(fifo)
+    shell_plugin(plugins / "plugin", f"touch {tmp_path}/running; read go <{fifo}; echo '{LITERAL}'")
+    adding = threading.Thread(target=runtime.add, args=(NETWORK, WEB))
+    adding.start()
+    while not (tmp_path / "running").exists():
+        time.sleep(0.01)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        fifo.write_text("go\n")
+        adding.join()
+        shell_plugin(plugins / "plugin", "exit 0")
+        runtime.delete(NETWORK, WEB, timeout=2)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.unit
+def test_gc_comes_by_while_adds_keep_coming(plugins: Path, runtime: Runtime) -> None:
+    shell_plugin(plugins / "plugin", f"[ $CNI_COMMAND = ADD ] && sleep 0.1; echo '{LITERAL}'")
+    ended = threading.Event()
+
+    def keep_adding(name: str) -> None:
+        while not ended.is_set():
+            runtime.add(NETWORK, Endpoint(name, "/x"))
+
+    threads = [threading.Thread(target=keep_adding, args=(f"c{number}",)) for number in range(4)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        time.sleep(0.02 * number)
+    try:
+        runtime.gc(NETWORK, [], timeout=5)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.unit
+def test_a_lock_file_that_somebody_removed_is_made_again(
+    plugins: Path, runtime: Runtime, cache: Path
+) -> None:
+    runtime.add(NETWORK, WEB)
+    (cache / "netloom.lock").unlink()
+    runtime.delete(NETWORK, WEB)
+    assert (cache / "netloom.lock").exists()
+    assert calls(plugins) == ["ADD", "DEL"]
+
+
+@pytest.mark.unit
+def test_an_entry_under_a_wrong_name_is_nobodys_and_stands_in_nobodys_way(
+    runtime: Runtime, cache: Path
+) -> None:
+    runtime.add(NETWORK, WEB)
+    other = Endpoint("web-2", "/x")
+    (cache / "results" / ENTRY).rename(cache / "results" / "net-web-2-eth0")
+    assert runtime.cached_result(NETWORK, other) is None
+    runtime.add(NETWORK, other)
+    assert runtime.cached_result(NETWORK, other) is not None
+    (cache / "results" / "net-web-2-eth0").rename(cache / "results" / ENTRY)
+    runtime.delete(NETWORK, WEB)
+    assert cache_files(cache) == []
 
 
 @pytest.mark.unit

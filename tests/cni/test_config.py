@@ -127,6 +127,7 @@ def test_what_a_list_lacks_is_named(document: object, sentence: str) -> None:
         (b"{", "truncated"),
         (b'{"name":"\xff"}', "not UTF-8"),
         (b'{"name":' * 100_000, "nested too deeply"),
+        (b'{"x":' * 300 + b"1" + b"}" * 300, "nested too deeply"),
         (b"NaN", "malformed"),
         (b"null", "expected an object, got null"),
     ],

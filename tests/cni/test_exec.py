@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from netloom.cni import (
     DeadlineExceeded,
     DecodingFailure,
     Endpoint,
+    Failures,
     InvalidConfig,
     InvalidEnvironment,
     IOFailure,
@@ -32,7 +34,7 @@ from netloom.cni.aio import AsyncRuntime
 from netloom.cni.exec import BUSY_PAUSE, decode_answer, decode_version_info, failure, find_plugin
 from netloom.cni.process import STDERR_MAX, Output
 
-from ..doubles import cache_files, executable, shell_plugin
+from ..doubles import cache_files, executable, python_plugin, shell_plugin
 from .conftest import FromPlainCode
 
 pytestmark = pytest.mark.unit
@@ -288,6 +290,117 @@ def test_cancelling_an_add_with_cleanup_sends_del(plugins: Path, cache: Path, tm
 
     asyncio.run(scenario())
     assert calls.read_text().split() == ["ADD", "DEL"]
+
+
+def test_an_operation_whose_time_is_up_starts_no_plugin(
+    runtime: Runtime, plugins: Path, tmp_path: Path
+) -> None:
+    shell_plugin(plugins / "plugin", f"touch {tmp_path}/started; echo '{{}}'")
+    for verb in (runtime.add, runtime.check, runtime.delete):
+        with pytest.raises(DeadlineExceeded, match="ran out before plugin was run"):
+            verb(NETWORK, WEB, timeout=0)
+    assert not (tmp_path / "started").exists()
+
+
+def test_gc_stops_at_its_deadline(runtime: Runtime, plugins: Path, cache: Path, tmp_path: Path) -> None:
+    shell_plugin(plugins / "plugin", "echo '{}'")
+    for number in range(5):
+        runtime.add(NETWORK, Endpoint(f"c{number}", "/x"))
+    shell_plugin(plugins / "plugin", f"echo . >>{tmp_path}/started; exec sleep 1000")
+    with pytest.raises(Failures) as caught:
+        runtime.gc(NETWORK, [], timeout=0.3)
+    assert isinstance(caught.value.errors[0], DeadlineExceeded)
+    assert (tmp_path / "started").read_text().split() == ["."]
+    assert len(cache_files(cache)) == 5
+
+
+def test_cancelling_at_any_moment_leaves_no_descriptor_no_lock_and_no_process(
+    plugins: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell_plugin(plugins / "plugin", "echo '{}'")
+
+    async def scenario() -> None:
+        runtime = AsyncRuntime([str(plugins)], cache_dir=str(cache))
+        await runtime.add(NETWORK, WEB)
+        before = sorted(os.listdir("/proc/self/fd"))
+        for turns in range(60):
+            for verb in (runtime.add, runtime.delete):
+                task = asyncio.create_task(verb(NETWORK, WEB))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                if turns % 3 == 0:
+                    await asyncio.sleep(0)
+                    task.cancel()
+                await asyncio.wait([task])
+        assert sorted(os.listdir("/proc/self/fd")) == before
+        await runtime.add(NETWORK, WEB, timeout=5)
+        await runtime.delete(NETWORK, WEB, timeout=5)
+
+    asyncio.run(scenario())
+    assert caplog.text == ""
+    assert cache_files(cache) == []
+
+
+def test_a_plugin_that_leaves_its_process_group_is_killed_all_the_same(
+    runtime: Runtime, plugins: Path, tmp_path: Path
+) -> None:
+    python_plugin(
+        plugins / "plugin",
+        "import os, time\n"
+        "os.setpgid(0, os.getpgid(os.getppid()))\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
+        "time.sleep(1000)\n",
+    )
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded, match="plugin did not answer in time and was killed"):
+        runtime.status(NETWORK, timeout=1)
+    assert time.monotonic() - began < 3
+    assert eventually(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+def test_a_delegate_dies_with_the_plugin_that_runs_it(
+    runtime: Runtime, plugins: Path, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    shell_plugin(plugins / "delegate", f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 1000")
+    python_plugin(
+        plugins / "plugin",
+        "from netloom.cni.plugin import Plugin\n"
+        "plugin = Plugin('plugin')\n"
+        "plugin.add(lambda request: request.delegate('delegate').add())\n"
+        "plugin.main()\n",
+    )
+    with pytest.raises(DeadlineExceeded):
+        runtime.add(NETWORK, WEB, timeout=1)
+    assert eventually(lambda: not alive(int(pid.read_text())))
+
+
+def test_a_process_that_ignores_its_children_runs_no_plugin(
+    runtime: Runtime, plugins: Path, tmp_path: Path
+) -> None:
+    shell_plugin(plugins / "plugin", f"touch {tmp_path}/started")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(IOFailure, match="ignores SIGCHLD"):
+            runtime.status(NETWORK)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_kernel_without_pidfd_leaves_no_zombie(
+    runtime: Runtime, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    shell_plugin(plugins / "plugin", "exec sleep 1000")
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(IOFailure, match="Too many open files"):
+        runtime.status(NETWORK)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def test_an_executable_that_cannot_run_is_an_io_failure(runtime: Runtime, plugins: Path) -> None:

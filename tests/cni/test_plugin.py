@@ -291,6 +291,42 @@ def test_an_exception_that_is_no_cni_error_is_code_999_with_a_traceback_on_stder
 
 
 @pytest.mark.unit
+@pytest.mark.parametrize("variable", ["CNI_CONTAINERID", "CNI_COMMAND", "CNI_NETNS"])
+def test_bytes_that_are_no_text_get_an_answer_too(plugin: Driven, variable: str) -> None:
+    answer = plugin("ADD", **{variable: os.fsdecode(b"\xff")})
+    assert answer.status == (0 if variable == "CNI_NETNS" else 1)
+    assert answer.json
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "statement", ["sys.exit(0)", "raise KeyboardInterrupt", "raise CNIError(ValueError('x'))"]
+)
+def test_however_a_callback_ends_there_is_an_answer(tmp_path: Path, statement: str) -> None:
+    source = f"""
+import sys
+from netloom.cni.plugin import CNIError, Plugin
+plugin = Plugin("p")
+@plugin.add
+def add(request):
+    {statement}
+plugin.main()
+"""
+    ended = Driven(python_plugin(tmp_path / "p", source), tmp_path / "calls")("ADD")
+    assert ended.status == 1
+    assert ended.json["msg"]
+
+
+@pytest.mark.unit
+def test_without_a_stderr_the_answer_is_still_clean(plugin: Driven) -> None:
+    env = {**os.environ, **ENV, "CNI_COMMAND": "ADD"}
+    done = subprocess.run(
+        f"{plugin.path} 2>&-", shell=True, env=env, input=json.dumps(CONFIG).encode(), stdout=subprocess.PIPE
+    )
+    assert json.loads(done.stdout)["ips"]
+
+
+@pytest.mark.unit
 def test_a_verb_without_a_function_succeeds_silently(tmp_path: Path) -> None:
     path = python_plugin(
         tmp_path / "p", "from netloom.cni.plugin import Plugin\nPlugin('p', about='p').main()\n"
@@ -371,8 +407,9 @@ def test_gc_is_told_what_is_valid_under_either_name() -> None:
     first, second, null, empty, absent = seen
     assert first == second != ()
     assert (null, empty, absent) == ((), (), None)
-    status, output = answer(plugin, "GC", CONFIG | {"cni.dev/attachments": [7]})
-    assert (status, output["code"]) == (1, 7)
+    for nonsense in ([7], False, "", 0):
+        status, output = answer(plugin, "GC", CONFIG | {"cni.dev/attachments": nonsense})
+        assert (status, output["code"]) == (1, 7)
 
 
 class PodArgs(Struct):

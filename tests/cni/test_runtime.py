@@ -21,6 +21,7 @@ from netloom.cni import (
     LegacyResult,
     NotAvailable,
     PluginFailed,
+    PluginNotFound,
     Result,
     Runtime,
     TraceContext,
@@ -76,12 +77,51 @@ def test_a_failed_add_is_undone_by_del_of_every_plugin_when_asked(
     # The second one refuses DEL as well: the error says so, and is still about ADD.
     assert caught.value.msg == "no"
     assert "(delete): no" in caught.value.__notes__[0]
-    assert doubles.commands == ["ADD", "ADD", "DEL"]
+    assert doubles.commands == ["ADD", "ADD", "DEL", "DEL"]
     doubles.forget()
     with pytest.raises(PluginFailed):
         runtime.add(doubles.network(second, first), web, cleanup=True)
     assert doubles.commands == ["ADD", "DEL", "DEL"]
     assert cache_files(cache) == []
+
+
+def test_no_plugin_runs_when_one_of_the_list_is_missing(
+    runtime: Runtime, doubles: Doubles, cache: Path, web: Endpoint
+) -> None:
+    entries = [doubles.entry(doubles.noop(ReportResult=LITERAL)), {"type": "absent"}]
+    network = parse_network(json.dumps({"cniVersion": "1.1.0", "name": "net", "plugins": entries}).encode())
+    with pytest.raises(PluginNotFound, match=r'^plugin type="absent" failed \(add\): failed to find plugin'):
+        runtime.add(network, web)
+    assert doubles.commands == []
+    assert cache_files(cache) == []
+
+
+def test_check_of_something_that_was_never_added_says_so(
+    runtime: Runtime, doubles: Doubles, web: Endpoint
+) -> None:
+    with pytest.raises(CNIError) as caught:
+        runtime.check(doubles.network(doubles.noop(ReportError="no such address")), web)
+    assert caught.value.__notes__ == ["the cache knows of no ADD of this attachment"]
+
+
+def test_numbers_are_written_as_go_writes_them(runtime: Runtime, doubles: Doubles) -> None:
+    plugin = doubles.noop(ReportResult=LITERAL)
+    entry = json.dumps(doubles.entry(plugin, capabilities={"rate": True}))[:-1]
+    source = f'{{"cniVersion":"1.1.0","name":"net","plugins":[{entry},"a":1e3,"b":1500.0,"c":1.5}}]}}'
+    endpoint = Endpoint("c", "/x", capability_args={"rate": 2.0})
+    runtime.add(parse_network(source.encode()), endpoint)
+    assert b'"a":1000,"b":1500,"c":1.5,' in plugin.stdin_bytes
+    assert b'"runtimeConfig":{"rate":2}' in plugin.stdin_bytes
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {"a": {1: object()}}, "\udcff"])
+def test_arguments_that_json_cannot_hold_are_refused_before_any_plugin_runs(
+    runtime: Runtime, doubles: Doubles, value: object
+) -> None:
+    with pytest.raises(InvalidEnvironment, match="cannot be written as JSON") as caught:
+        runtime.add(doubles.network(doubles.noop()), Endpoint("c", "/x", capability_args={"x": value}))
+    assert caught.value.code == 4
+    assert doubles.commands == []
 
 
 def test_a_second_add_that_fails_does_not_undo_the_first(

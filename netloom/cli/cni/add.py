@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 
 from ..arguments import add_json
+from ..output import require_output
 from ..views import print_result
 from . import target
 
@@ -32,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    require_output()
     network = target.network(args)
     result = target.runtime(args).add(network, target.endpoint(args), cleanup=args.cleanup)
     print_result(result, as_json=args.json)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import BinaryIO
 
 from ...cni import CNIError, IOFailure, decode_result
-from ...cni.files import read_document
 from ...cni.versions import ALL
 from ...cni.wire import DOCUMENT_MAX
 from ..arguments import add_json
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         result = decode_result(data, "not a CNI result").as_version(args.to)
     except CNIError as error:
         raise Advised(error, "give it a CNI result, as `netloom cni add` prints it") from None
-    print_result(result, as_json=args.json)
+    print_result(result, as_json=args.json, newline=True)
     return 0
 
 
@@ -39,11 +39,16 @@ def _read(path: str) -> bytes:
     if path == "-":
         if sys.stdin is None:
             raise UsageError("standard input is closed, and no FILE is given")
-        data = sys.stdin.buffer.read(DOCUMENT_MAX + 1)
-        if len(data) > DOCUMENT_MAX:
-            raise UsageError(f"standard input is larger than {DOCUMENT_MAX >> 20} MiB")
-        return data
+        return _bounded(sys.stdin.buffer, "standard input")
     try:
-        return read_document(path)
+        with open(path, "rb") as file:  # a pipe will do, too: <(…)
+            return _bounded(file, path)
     except OSError as cause:
         raise IOFailure(f"cannot read {path}: {cause.strerror}") from cause
+
+
+def _bounded(file: BinaryIO, name: str) -> bytes:
+    data = file.read(DOCUMENT_MAX + 1)
+    if len(data) > DOCUMENT_MAX:
+        raise UsageError(f"{name} is larger than {DOCUMENT_MAX >> 20} MiB")
+    return data

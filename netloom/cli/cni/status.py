@@ -14,10 +14,7 @@ from . import target
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.add_network(parser)
-    parser.add_argument(
-        "ignored", metavar="NETNS", nargs="*", default=[], help="not used; cnitool asks for it"
-    )
-    target.add_ifname(parser)
+    target.add_unused(parser)
     target.add_runtime(parser)
     add_json(parser)
 

@@ -32,10 +32,26 @@ def add_ifname(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
 
 
+def add_unused(parser: argparse.ArgumentParser) -> None:
+    """What cnitool asks of the verbs that are about a network as a whole."""
+    parser.add_argument(
+        "ignored", metavar="NETNS", nargs="*", default=[], help="not used; cnitool asks for it"
+    )
+    parser.add_argument("-i", "--ifname", metavar="NAME", help="not used; cnitool takes it")
+
+
 def add_runtime(parser: argparse.ArgumentParser) -> None:
     add_cache_dir(parser)
+    add_timeout(parser, 120)
+
+
+def add_timeout(parser: argparse.ArgumentParser, default: int, what: str = "for all of it") -> None:
     parser.add_argument(
-        "--timeout", type=seconds, default=120.0, metavar="SECONDS", help="for all of it (default: 120)"
+        "--timeout",
+        type=seconds,
+        default=float(default),
+        metavar="SECONDS",
+        help=f"{what} (default: {default})",
     )
 
 
@@ -47,6 +63,11 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"where results are kept (default: {DEFAULT_CACHE_DIR})",
     )
+
+
+def add_unused_cache_dir(parser: argparse.ArgumentParser) -> None:
+    """Taken, so that scripts may give all commands the same options."""
+    parser.add_argument("--cache-dir", default=DEFAULT_CACHE_DIR, help=argparse.SUPPRESS)
 
 
 def _directory(text: str) -> str:
@@ -82,7 +103,10 @@ def warn_of_problems(args: argparse.Namespace, catalogue: Catalogue) -> None:
 def endpoint(args: argparse.Namespace) -> Endpoint:
     if not args.netns:
         raise UsageError("NETNS is empty: give the namespace's path, such as /run/netns/NAME")
-    netns = os.path.abspath(args.netns)
+    try:
+        netns = os.path.abspath(args.netns)
+    except OSError as cause:
+        raise UsageError(f"NETNS is relative, and there is no current directory: {cause.strerror}") from None
     return Endpoint(
         container_id=container_id(netns),
         netns=netns,

@@ -13,7 +13,7 @@ import argparse
 
 from ...cni import CNIError, Failures, LoadedNetwork, Problem, Runtime, load_networks
 from ..arguments import add_json
-from ..failure import CONFIGURATION
+from ..failure import CONFIGURATION, headline
 from ..output import printable, say
 from ..views import for_a_person, print_json, table
 from . import target
@@ -21,7 +21,8 @@ from . import target
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", metavar="NETWORK", nargs="?", help="only this network")
-    target.add_runtime(parser)
+    target.add_timeout(parser, 10, "for each network")
+    target.add_unused_cache_dir(parser)
     add_json(parser)
 
 
@@ -53,9 +54,9 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
     try:
         capabilities = runtime.validate(loaded.network)
     except Failures as several:
-        errors = [str(error) for error in several.errors]
+        errors = [headline(error) for error in several.errors]
     except CNIError as error:
-        errors = [str(error)]
+        errors = [headline(error)]
     return {
         "path": loaded.path,
         "network": loaded.network.name,

@@ -17,7 +17,8 @@ from . import target
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plugin", metavar="PLUGIN", help="a plugin's type, as in a configuration")
-    target.add_runtime(parser)
+    target.add_timeout(parser, 10)
+    target.add_unused_cache_dir(parser)
     add_json(parser)
 
 
