@@ -10,7 +10,7 @@ AREA ?=
 help:
 	@echo "make demo     attach two namespaces to a real network, ping, clean up"
 	@echo "make test     every test lane this machine can run"
-	@echo "make check    lint, types, layers, unit lane: seconds"
+	@echo "make check    lint, types, layers, unit lane: half a minute"
 	@echo "make bench    measure against real peers (AREA=cni for one area)"
 	@echo "make setup    what the four above share; says what it installs"
 	@echo "make clean    remove what setup and the runs have built"
@@ -36,7 +36,7 @@ types:
 	@.venv/bin/mypy
 
 layers:
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 
 unit-cni:
 	@$(PY) -m pytest -m unit tests/cni
@@ -52,5 +52,5 @@ fmt: setup
 	@.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv .peers build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .peers build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

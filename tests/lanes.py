@@ -90,7 +90,7 @@ class LaneReport:
 
     def _counts(self, lane: str) -> str:
         if not self.collected[lane]:
-            return "no tests yet"
+            return "no tests here"
         if not (self.passed[lane] or self.failed[lane] or self.skipped[lane]):
             return "not selected"
         return f"{self.passed[lane]} passed, {self.failed[lane]} failed"

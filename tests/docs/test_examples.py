@@ -117,8 +117,9 @@ def test_s10_add_over_an_existing_interface_fails_and_changes_nothing(
 ) -> None:
     runtime.add(network, Endpoint("c1", netns))
     host_before, container_before, reserved_before = links(), ip(netns, "address"), reserved()
-    with pytest.raises(PluginFailed, match="File exists"):
-        runtime.add(network, Endpoint("c2", netns))
+    for container in ("c2", "c1"):
+        with pytest.raises(PluginFailed, match="eth0 exists already"):
+            runtime.add(network, Endpoint(container, netns), cleanup=container == "c1")
     assert (links(), ip(netns, "address"), reserved()) == (host_before, container_before, reserved_before)
     runtime.delete(network, Endpoint("c1", netns))
 
@@ -179,6 +180,22 @@ def test_the_ten_line_runtime_attaches_and_detaches(tmp_path: Path, netns: str) 
     assert done.stdout.strip() == "['10.9.0.2/24']"
     assert links() == before
     assert os.listdir("/var/lib/cni/results") == []
+
+
+@pytest.mark.interop
+def test_the_list_of_the_readme_works_with_the_distributions_plugins(runtime: Runtime, netns: str) -> None:
+    [source] = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    network = parse_network(source.encode())
+    assert runtime.validate(network) == []
+    result = runtime.add(network, Endpoint("c1", netns))
+    assert isinstance(result, Result)
+    with inside(netns):
+        assert Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text() == "80\n"
+        gateway = result.ips[0].gateway
+        subprocess.run(["ping", "-c1", "-W2", gateway], check=True, capture_output=True)
+    runtime.check(network, Endpoint("c1", netns))
+    runtime.delete(network, Endpoint("c1", netns))
+    subprocess.run(["ip", "link", "del", "cni0"], check=True)
 
 
 @pytest.mark.unit
