@@ -221,6 +221,7 @@ class Operations(Struct, frozen=True):
             except CNIError as second:
                 where = _placed(second, network, plugin, endpoint, "delete")
                 error.add_note(f"the clean-up after it failed, too: {where}")
+        await self._forget(endpoint.on(network.name))
 
     def _require_plugins(self, network: Network, endpoint: Endpoint) -> None:
         """Every plugin is there, before the first one does something that would have to be undone."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 import json
 import os
 import signal
@@ -205,6 +207,27 @@ def test_a_read_only_disk_fails_add_before_any_plugin_runs_and_never_del(
     runtime.delete(NETWORK, WEB)
     assert calls(plugins) == ["ADD", "CHECK", "DEL"]
     assert said == ["the cache entry of net/web-1/eth0 could not be removed: Read-only file system"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("failing", [1, 2], ids=["of the entry", "of its directory"])
+def test_an_add_whose_fsync_fails_is_an_io_failure_that_cleanup_undoes(
+    runtime: Runtime, plugins: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    runtime.delete(NETWORK, WEB)  # makes the directories
+    (cache / "results").mkdir()
+    count = itertools.count(1)
+
+    def fsync(fd: int) -> None:
+        del fd
+        if next(count) == failing:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(IOFailure, match=r'^failed to set network "net" cached result: .*Input/output error'):
+        runtime.add(NETWORK, WEB, cleanup=True)
+    assert calls(plugins) == ["DEL", "ADD", "DEL"]
+    assert cache_files(cache) == []
 
 
 @pytest.mark.unit
