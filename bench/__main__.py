@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
         return 2
     areas = words or list(AREAS)
     print(
-        f"Linux {platform.release()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
+        f"Linux {platform.release().partition('-')[0]}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
         f"load {os.getloadavg()[0]:.2f}"
     )
     BUILD.mkdir(exist_ok=True)

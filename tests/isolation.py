@@ -54,12 +54,12 @@ class Isolation:
         for directory in _PRIVATE_DIRS:
             _require(_libc.mount(b"tmpfs", directory.encode(), b"tmpfs", 0, None), f"mount {directory}")
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        self._private_before = self._network()
+        self._private_before = self._private()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._leaks += self._processes()
         if self.private:
-            self._leaks += _difference("in the run's namespace", self._private_before, self._network())
+            self._leaks += _difference("in the run's namespace", self._private_before, self._private())
             self._leaks += [f"namespace {name}" for name in _listdir("/run/netns")]
             for directory in reversed(_PRIVATE_DIRS):
                 _libc.umount2(directory.encode(), 2)
@@ -78,9 +78,12 @@ class Isolation:
             terminalreporter.line(f"nothing ({checked})")
 
     def _machine(self) -> dict[str, list[str]]:
-        with open("/proc/1/mountinfo") as mounts:
-            points = sorted(line.split()[4] for line in mounts)
-        return {**self._network(), "mount": points, "namespace": _listdir("/run/netns")}
+        return {**self._network(), "mount": _mounts("1"), "namespace": _listdir("/run/netns")}
+
+    def _private(self) -> dict[str, list[str]]:
+        # `ip netns` makes its directory a mount of its own, once, and leaves it so.
+        mounts = [point for point in _mounts("self") if point != "/run/netns"]
+        return {**self._network(), "mount": mounts}
 
     def _network(self) -> dict[str, list[str]]:
         links = json.loads(_output("ip", "-json", "link"))
@@ -112,6 +115,11 @@ class Isolation:
 
 def _difference(where: str, before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
     return [f"{kind} {name} {where}" for kind in before for name in after[kind] if name not in before[kind]]
+
+
+def _mounts(process: str) -> list[str]:
+    with open(f"/proc/{process}/mountinfo") as mounts:
+        return sorted(line.split()[4] for line in mounts)
 
 
 def _output(*command: str) -> str:

@@ -27,11 +27,7 @@ from ..cni import (
 from ..cni.names import shortened
 from ..cni.wire import encode_in_order
 from .output import complain, encodable, printable
-
-FAILED = 1
-USAGE = 2
-CONFIGURATION = 3
-DEADLINE = 124
+from .status import CONFIGURATION, DEADLINE, FAILED, USAGE
 
 # The first entry that an error is an instance of: its exit status and what to do next.
 _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (

@@ -9,11 +9,8 @@ from typing import NoReturn
 
 from .. import __version__
 from .output import OutputFailed, ReaderGone, complain, say
+from .status import FAILED, SIGNALLED, USAGE
 from .tree import TREE, Command, Group, resolve
-
-FAILED = 1
-USAGE = 2
-SIGNALLED = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:

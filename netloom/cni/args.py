@@ -21,12 +21,16 @@ def parse_args(text: str) -> dict[str, str]:
     >>> parse_args("IgnoreUnknown=1;IP=10.1.2.3")
     {'IgnoreUnknown': '1', 'IP': '10.1.2.3'}
     """
-    pairs: dict[str, str] = {}
+    return dict(split_pairs(text))
+
+
+def split_pairs(text: str) -> list[tuple[str, str]]:
+    pairs = []
     for pair in text.split(";") if text else ():
         key, *values = pair.split("=")
         if len(values) != 1:
             raise InvalidEnvironment(f'ARGS: invalid pair "{shortened(pair)}"')
-        pairs[key] = values[0]
+        pairs.append((key, values[0]))
     return pairs
 
 

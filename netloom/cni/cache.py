@@ -20,7 +20,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from . import wire
 from .errors import AttachmentKey, CNIError, DecodingFailure, InvalidEnvironment
-from .files import Replacement, make_directories, read_document, sync_directory
+from .files import Replacement, make_directories, read_document, spare_name, sync_directory
 from .names import shortened
 from .request import Endpoint
 from .result import AnyResult, decode_result, result_from_wire
@@ -83,7 +83,7 @@ class Cache(Struct, frozen=True):
             return
         path = self.path(key)
         removed = False
-        for name in (path, os.path.join(self.results, f".{_file_name(key)}")):
+        for name in (path, os.path.join(self.results, spare_name(_file_name(key)))):
             try:
                 os.unlink(name)
                 removed = True
@@ -253,4 +253,4 @@ def _file_name(key: AttachmentKey) -> str:
             f'cache file path requires network name ("{key.network}"), '
             f'container ID ("{key.container_id}"), and interface name ("{key.ifname}")'
         )
-    return "-".join(key)
+    return key.entry_name

@@ -21,6 +21,11 @@ class AttachmentKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.network}/{self.container_id}/{self.ifname}"
 
+    @property
+    def entry_name(self) -> str:
+        """The name of its file in libcni's cache. With dashes in a name, not its alone."""
+        return "-".join(self)
+
 
 class CNIError(Exception):
     """Something failed, with a code of the specification. Its text is `msg; details`."""

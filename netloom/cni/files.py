@@ -44,7 +44,7 @@ class Replacement:
     def __init__(self, path: str, name: str) -> None:
         self._path = path
         self._name = name
-        self._spare = f".{name}"  # the caller's lock makes it ours; the next write takes over a lost one
+        self._spare = spare_name(name)
         self._named = False
         self._directory = -1
         self._fd = -1
@@ -106,6 +106,11 @@ class Replacement:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._directory = -1
+
+
+def spare_name(name: str) -> str:
+    """Of a file that is to replace another. The caller's lock makes it ours; a lost one is taken over."""
+    return f".{name}"
 
 
 def make_directories(path: str, mode: int) -> None:

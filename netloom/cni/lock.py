@@ -98,7 +98,7 @@ class Lock:
         _try(self._fd, turnstile, fcntl.F_UNLCK)
         if self._attachment is not None:
             # By the name of the cache entry, which in rare cases two attachments have in common.
-            await self._wait_for(_offset("entry", "-".join(self._attachment)), fcntl.F_WRLCK)
+            await self._wait_for(_offset("entry", self._attachment.entry_name), fcntl.F_WRLCK)
 
     async def _wait_for(self, offset: int, kind: int) -> None:
         pause = _FIRST_PAUSE

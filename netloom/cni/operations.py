@@ -23,7 +23,6 @@ from .errors import (
     DeadlineExceeded,
     Failures,
     IncompatibleVersion,
-    InternalError,
     InvalidConfig,
     InvalidEnvironment,
     IOFailure,
@@ -32,7 +31,7 @@ from .exec import Invoker, PluginInfo, find_plugin
 from .io import IO
 from .lock import Lock
 from .names import validate_container_id, validate_ifname, validate_network_name
-from .request import Endpoint, configuration, environment
+from .request import Endpoint, configuration, environment, validate_args
 from .result import AnyResult
 
 Network: TypeAlias = NetworkConfig | PluginConfig
@@ -165,10 +164,10 @@ class Operations(Struct, frozen=True):
         return await self.invoker.probe(plugin, deadline)
 
     async def cached_result(self, network: Network, endpoint: Endpoint) -> AnyResult | None:
-        return await self.io.call(self.cache.result, endpoint.on(network.name), network.cni_version)
+        return await self.io.call(self.cache.result, _validated(network, endpoint), network.cni_version)
 
     async def cached_config(self, network: Network, endpoint: Endpoint) -> CachedAttachment | None:
-        return await self.io.call(self.cache.config, endpoint.on(network.name))
+        return await self.io.call(self.cache.config, _validated(network, endpoint))
 
     async def attachments(self, container_id: str) -> list[CachedAttachment]:
         try:
@@ -193,8 +192,7 @@ class Operations(Struct, frozen=True):
                 )
             except CNIError as error:
                 raise _placed(error, network, plugin, endpoint, "add") from error.__cause__
-        if result is None:
-            raise InternalError("a network without plugins has no result")
+        assert result is not None, "a network has plugins"
         return result
 
     async def _delete_in_order(self, network: Network, endpoint: Endpoint, deadline: float) -> None:
@@ -264,7 +262,8 @@ class Operations(Struct, frozen=True):
             if attachment.network != network.name or (attachment.container_id, attachment.ifname) in wanted:
                 continue
             try:
-                _validated(network, attachment.endpoint)
+                # The arguments are passed on as they were cached, also if an ADD of ours would refuse them.
+                _validated_names(network, attachment.endpoint)
                 await self._delete_in_order(network, attachment.endpoint, deadline)
             except CNIError as error:
                 where = f"failed to delete stale attachment {attachment.container_id} {attachment.ifname}"
@@ -299,16 +298,16 @@ class Operations(Struct, frozen=True):
         extra: dict[str, Sequence[ValidAttachment]] | None = None,
     ) -> None:
         """A verb whose answer is only whether it worked. Without an endpoint, it is about the network."""
-        env = environment(verb, self.invoker.plugin_dirs, endpoint)
-        stdin = configuration(
-            plugin,
-            name=network.name,
-            cni_version=network.cni_version,
-            prev_result=cached,
-            capability_args=endpoint.capability_args if endpoint else None,
-            extra=extra,
-        )
         try:
+            env = environment(verb, self.invoker.plugin_dirs, endpoint)
+            stdin = configuration(
+                plugin,
+                name=network.name,
+                cni_version=network.cni_version,
+                prev_result=cached,
+                capability_args=endpoint.capability_args if endpoint else None,
+                extra=extra,
+            )
             await self.invoker.execute(plugin.type, stdin, env, deadline)
         except CNIError as error:
             attachment = endpoint.on(network.name) if endpoint else None
@@ -338,13 +337,24 @@ def _plugins(network: Network) -> tuple[PluginConfig, ...]:
 
 
 def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
-    """The attachment's key. libcni asks this of ADD only; names that ADD refuses have nothing to undo."""
+    """The attachment's key. libcni asks this of ADD only; what ADD refuses has nothing to undo."""
+    key = _validated_names(network, endpoint)
+    try:
+        validate_args(endpoint.args)
+        environment("", (), endpoint)
+        _require_json(endpoint)
+    except CNIError as error:
+        raise error.at(attachment=key) from None
+    return key
+
+
+def _validated_names(network: Network, endpoint: Endpoint) -> AttachmentKey:
+    """Names that may become part of a path."""
     key = endpoint.on(network.name)
     try:
         validate_container_id(endpoint.container_id)
         validate_network_name(network.name)
         validate_ifname(endpoint.ifname)
-        _require_json(endpoint)
     except CNIError as error:
         raise error.at(attachment=key) from None
     return key

@@ -68,7 +68,7 @@ class _Variable(Struct, frozen=True):
     """A variable of the environment: for which verbs it must be there, and what it must look like."""
 
     name: str
-    required_for: frozenset[str] = frozenset()
+    required_for: frozenset[str]
     validate: Callable[[str], None] | None = None
 
 
@@ -77,9 +77,7 @@ _VARIABLES = (
     _Variable("CNI_CONTAINERID", _ON_ATTACHMENT, names.validate_container_id),
     _Variable("CNI_NETNS", frozenset({"ADD", "CHECK"})),
     _Variable("CNI_IFNAME", _ON_ATTACHMENT, names.validate_ifname),
-    _Variable("CNI_ARGS"),
     _Variable("CNI_PATH", _ON_ATTACHMENT | _ON_NETWORK),
-    _Variable("CNI_NETNS_OVERRIDE"),
 )
 
 # The version of the specification that brought a verb.

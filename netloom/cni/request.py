@@ -33,15 +33,19 @@ class Endpoint(Struct, frozen=True):
         return AttachmentKey(network, self.container_id, self.ifname)
 
 
+def validate_args(args: Sequence[tuple[str, str]]) -> None:
+    """Pairs that a plugin would split at other places than we joined them are refused."""
+    for key, value in args:
+        if ";" in key or ";" in value or "=" in key:
+            raise InvalidEnvironment("invalid CNI_ARGS pair", shortened(f"{key}={value}"))
+
+
 NOWHERE = Endpoint(container_id="", netns="", ifname="")
 
 
 def environment(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint | None = None) -> dict[str, str]:
     """The plugin's environment: ours, and all six parameters, also where they are empty."""
     endpoint = endpoint or NOWHERE
-    for key, value in endpoint.args:
-        if ";" in key or ";" in value or "=" in key:
-            raise InvalidEnvironment("invalid CNI_ARGS pair", shortened(f"{key}={value}"))
     parameters = {
         "CNI_COMMAND": verb,
         "CNI_CONTAINERID": endpoint.container_id,
@@ -51,7 +55,7 @@ def environment(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint | None
         "CNI_PATH": os.pathsep.join(plugin_dirs),
     }
     for name, value in parameters.items():
-        if "\0" in value:
+        if "\0" in value:  # no environment can carry it
             raise InvalidEnvironment(
                 f"{name} contains a NUL character", shortened(value.replace("\0", "\\0"))
             )

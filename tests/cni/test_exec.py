@@ -194,8 +194,10 @@ def test_r28_a_plugin_that_is_being_written_is_tried_again(
     path.write_bytes(Path("/bin/true").read_bytes())
     path.chmod(0o755)
     writer = os.open(path, os.O_WRONLY)
+    began = time.monotonic()
     threading.Timer(0.12, os.close, [writer]).start()
     runtime.status(NETWORK)
+    assert time.monotonic() - began >= 0.12  # it could not have been run before
 
 
 def test_r28_a_plugin_that_stays_busy_is_given_up_after_five_more_tries(

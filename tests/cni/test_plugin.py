@@ -17,7 +17,7 @@ from msgspec import Struct
 from netloom.cni import InvalidEnvironment, LegacyResult, Result
 from netloom.cni.args import load_args, parse_args
 from netloom.cni.plugin import IP, Plugin, Request
-from netloom.cni.versions import ALL
+from netloom.cni.versions import ALL, starting_from
 
 from ..doubles import install_noop, python_plugin
 
@@ -424,6 +424,28 @@ def test_args_are_read_into_a_struct() -> None:
     assert load_args("K8S_POD_NAME=web;PORT=80;FAST=TRUE", PodArgs) == PodArgs("web", 80, True)
     assert load_args("IgnoreUnknown=1;X=1;PORT=80", PodArgs) == PodArgs(PORT=80)
     assert load_args("IgnoreUnknown=true;X=1", PodArgs) == PodArgs()
+
+
+@pytest.mark.unit
+def test_a_request_gives_args_and_config_as_structs() -> None:
+    seen: list[object] = []
+    plugin = Plugin("p", supported=starting_from("0.4.0"))
+    plugin.check(lambda request: seen.append((request.args_as(PodArgs), request.config_as(PodArgs))))
+    assert answer(plugin, "CHECK", CONFIG | {"PORT": 1}, CNI_ARGS="PORT=80")[0] == 0
+    assert seen == [(PodArgs(PORT=80), PodArgs(PORT=1))]
+    status, output = answer(plugin, "CHECK", CONFIG | {"PORT": "many"})
+    assert (status, output["code"]) == (1, 7)
+    assert answer(plugin, "ADD", CONFIG | {"cniVersion": "0.3.1"})[1]["code"] == 1
+
+
+@pytest.mark.unit
+def test_of_duplicate_keys_on_stdin_the_last_one_counts() -> None:
+    seen: list[str] = []
+    plugin = Plugin("p")
+    plugin.check(lambda request: seen.append(request.network))
+    source = b'{"cniVersion":"1.1.0","name":"first","name":"last"}'
+    assert plugin.answer({**ENV, "CNI_COMMAND": "CHECK"}, lambda: source) == (0, b"")
+    assert seen == ["last"]
 
 
 @pytest.mark.unit

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from netloom.cni import (
     InvalidConfig,
     InvalidEnvironment,
     LegacyResult,
+    NetworkNotFound,
     NotAvailable,
     PluginFailed,
     PluginNotFound,
@@ -27,6 +29,7 @@ from netloom.cni import (
     TraceContext,
     UnknownContainer,
     ValidAttachment,
+    load_network,
     parse_network,
     parse_plugin,
     trace_context,
@@ -297,6 +300,69 @@ def test_r11_a_bad_interface_name_is_code_4(runtime: Runtime, doubles: Doubles, 
     assert doubles.commands == []
 
 
+@pytest.mark.parametrize(
+    ("declared", "version"),
+    [
+        pytest.param({"cniVersions": ["99.0.0", "1.1.0", "0.4.0"]}, "1.1.0", id="r12"),
+        pytest.param({"cniVersion": "1.0.0", "cniVersions": ["0.1.0", "0.4.0"]}, "1.0.0", id="r13"),
+    ],
+)
+def test_r12_r13_plugins_get_the_newest_version_that_both_sides_know(
+    runtime: Runtime, doubles: Doubles, tmp_path: Path, web: Endpoint, declared: dict[str, Any], version: str
+) -> None:
+    plugin = doubles.noop(ReportResult="{}")
+    document = {"name": "net", "plugins": [doubles.entry(plugin)], **declared}
+    (tmp_path / "10-net.conflist").write_text(json.dumps(document))
+    result = runtime.add(load_network(str(tmp_path), "net"), web)
+    assert plugin.stdin["cniVersion"] == result.cni_version == version
+
+
+@pytest.mark.unit
+def test_r14_a_list_with_a_version_that_is_none_runs_nothing(doubles: Doubles, tmp_path: Path) -> None:
+    document = {"name": "net", "plugins": [doubles.entry(doubles.noop())], "cniVersions": ["1.1.0", "1.0.f"]}
+    (tmp_path / "10-net.conflist").write_text(json.dumps(document))
+    with pytest.raises(NetworkNotFound, match='no net configuration with name "net"') as caught:
+        load_network(str(tmp_path), "net")
+    assert '"1.0.f"' in caught.value.details
+    assert doubles.commands == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        pytest.param({}, ["a", "b"], id="r15"),
+        pytest.param({"plugins": True}, ["inlined", "a", "b"], id="inlined first"),
+        pytest.param({"plugins": True, "loadOnlyInlinedPlugins": True}, ["inlined"], id="r16"),
+    ],
+)
+def test_r15_r16_plugins_of_the_networks_directory_run_in_order_unless_only_inlined_ones_are_wanted(
+    runtime: Runtime, doubles: Doubles, tmp_path: Path, web: Endpoint, keys: dict[str, Any], order: list[str]
+) -> None:
+    def entry(mark: str) -> dict[str, Any]:
+        return doubles.entry(doubles.noop(ReportResult=LITERAL), mark=mark)
+
+    document = {"cniVersion": "1.1.0", "name": "net", **keys}
+    if "plugins" in keys:
+        document["plugins"] = [entry("inlined")]
+    (tmp_path / "10-net.conflist").write_text(json.dumps(document))
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "20-b.conf").write_text(json.dumps(entry("b")))
+    (tmp_path / "net" / "10-a.conf").write_text(json.dumps(entry("a")))
+    runtime.add(load_network(str(tmp_path), "net"), web)
+    assert [stdin["mark"] for _, stdin in doubles.log] == order
+
+
+@pytest.mark.unit
+def test_r17_only_inlined_plugins_and_none_inlined_runs_nothing(doubles: Doubles, tmp_path: Path) -> None:
+    (tmp_path / "10-net.conflist").write_text('{"name":"net","loadOnlyInlinedPlugins":true}')
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "10-a.conf").write_text(json.dumps(doubles.entry(doubles.noop())))
+    with pytest.raises(NetworkNotFound) as caught:
+        load_network(str(tmp_path), "net")
+    assert "`loadOnlyInlinedPlugins` is true, and no 'plugins' key" in caught.value.details
+    assert doubles.commands == []
+
+
 def test_r18_runtime_config_holds_what_the_plugin_can_and_the_runtime_has(
     runtime: Runtime, doubles: Doubles
 ) -> None:
@@ -409,6 +475,42 @@ def test_gc_gives_args_and_capabilities_of_the_cached_add_to_del(runtime: Runtim
     assert plugin.command == "DEL"
     assert (plugin.args["Netns"], plugin.args["Args"]) == ("/run/netns/x", "IgnoreUnknown=1")
     assert plugin.stdin["runtimeConfig"] == {"mac": "0a:00"}
+
+
+@pytest.mark.unit
+def test_gc_passes_on_arguments_that_an_add_of_ours_would_refuse(
+    cache: Path, tmp_path: Path, web: Endpoint
+) -> None:
+    shell_plugin(tmp_path / "tell", f'echo "$CNI_COMMAND $CNI_ARGS" >>{tmp_path}/calls; echo "{{}}"')
+    runtime = Runtime([str(tmp_path)], cache_dir=str(cache))
+    network = parse_network(b'{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"tell"}]}')
+    runtime.add(network, web)
+    entry = cache / "results" / "net-web-1-eth0"
+    entry.write_text(json.dumps(json.loads(entry.read_text()) | {"cniArgs": [["A=B", "1;2"]]}))
+    runtime.gc(network, [])
+    assert (tmp_path / "calls").read_text().splitlines()[1] == "DEL A=B=1;2"
+    assert cache_files(cache) == []
+
+
+@pytest.mark.parametrize("container_id", ["a/../../../secret", "..", ""])
+def test_a_name_never_becomes_a_path_also_when_the_cache_is_only_read(
+    runtime: Runtime, doubles: Doubles, container_id: str
+) -> None:
+    network = doubles.network(doubles.noop())
+    for read in (runtime.cached_result, runtime.cached_config):
+        with pytest.raises(CNIError, match="containerID"):
+            read(network, Endpoint(container_id, ""))
+
+
+@pytest.mark.parametrize("args", [(("K", "a;b"),), (("K", "\0"),)])
+def test_bad_arguments_are_refused_at_once_and_name_the_attachment(
+    runtime: Runtime, doubles: Doubles, args: tuple[tuple[str, str], ...]
+) -> None:
+    with pytest.raises(InvalidEnvironment) as caught:
+        runtime.add(doubles.network(doubles.noop()), Endpoint("c", "/x", args=args), cleanup=True)
+    assert caught.value.attachment == ("net", "c", "eth0")
+    assert not getattr(caught.value, "__notes__", ())
+    assert doubles.commands == []
 
 
 def test_gc_goes_on_after_failures_and_reports_all_of_them(

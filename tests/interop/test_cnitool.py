@@ -546,7 +546,7 @@ def _addresses_of(netns: str) -> list[str]:
 
 @ways
 @pytest.mark.usefixtures("host")
-def test_a_real_attachment_is_checked_and_deleted_by_the_other(
+def test_r30_a_real_attachment_is_checked_and_deleted_by_the_other(
     stage: Stage, bridge: tuple[str, Path], netns: str, first: Tool, second: Tool
 ) -> None:
     network, reservations = bridge

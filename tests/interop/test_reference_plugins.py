@@ -22,12 +22,14 @@ from netloom.cni import (
     Endpoint,
     Failures,
     NetworkConfig,
+    PluginNotFound,
     Result,
     Runtime,
     ValidAttachment,
     parse_network,
 )
 from netloom.cni.netns import inside
+from netloom.cni.versions import at_least
 
 from ..lanes import PEERS
 
@@ -348,6 +350,12 @@ def test_check_fails_when_the_container_has_no_such_interface(site: Site, name: 
 def test_status_says_that_add_would_work(site: Site, name: str) -> None:
     network, _ = network_and_container(site, name)
     site.runtime.status(network)
+    without_plugins = Runtime(["/nowhere"])
+    if at_least(network.cni_version, "1.1.0"):
+        with pytest.raises(PluginNotFound):
+            without_plugins.status(network)
+    else:  # the verb is younger than the config: nothing is run
+        without_plugins.status(network)
 
 
 @every_list

@@ -6,8 +6,18 @@ import argparse
 import os
 from typing import Any
 
-from ...cni import DEFAULT_CACHE_DIR, Catalogue, CNIError, Endpoint, NetworkConfig, Runtime, load_networks
-from ...cni.names import shortened
+from ...cni import (
+    DEFAULT_CACHE_DIR,
+    Catalogue,
+    CNIError,
+    Endpoint,
+    InvalidEnvironment,
+    NetworkConfig,
+    Runtime,
+    load_networks,
+)
+from ...cni.args import split_pairs
+from ...cni.runtime import DEFAULT_TIMEOUT
 from ...cni.wire import decode_object
 from ..arguments import seconds
 from ..failure import UsageError, warn
@@ -25,10 +35,6 @@ def add_attachment(parser: argparse.ArgumentParser) -> None:
     add_network(parser)
     parser.add_argument("netns", metavar="NETNS", help="the namespace's path, such as /run/netns/NAME")
     parser.add_argument("ignored", nargs="*", default=[], help=argparse.SUPPRESS)  # as cnitool does
-    add_ifname(parser)
-
-
-def add_ifname(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
 
 
@@ -42,7 +48,7 @@ def add_unused(parser: argparse.ArgumentParser) -> None:
 
 def add_runtime(parser: argparse.ArgumentParser) -> None:
     add_cache_dir(parser)
-    add_timeout(parser, 120)
+    add_timeout(parser, int(DEFAULT_TIMEOUT))
 
 
 def add_timeout(parser: argparse.ArgumentParser, default: int, what: str = "for all of it") -> None:
@@ -124,14 +130,12 @@ def container_id(netns: str) -> str:
 
 
 def _cni_args(text: str) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for pair in text.split(";") if text else ():
-        key, *values = pair.split("=")
-        if len(values) != 1 or not key or not values[0]:
-            raise UsageError(
-                f'invalid CNI_ARGS pair "{shortened(pair)}": each must be KEY=VALUE, separated by ";"'
-            )
-        pairs.append((key, values[0]))
+    try:
+        pairs = split_pairs(text)
+        if not all(key and value for key, value in pairs):
+            raise InvalidEnvironment("a key or a value is empty")
+    except CNIError as error:
+        raise UsageError(f"CNI_ARGS must be KEY=VALUE;KEY=VALUE: {error}") from None
     return tuple(pairs)
 
 

@@ -13,8 +13,9 @@ import argparse
 
 from ...cni import CNIError, Failures, LoadedNetwork, Problem, Runtime, load_networks
 from ..arguments import add_json
-from ..failure import CONFIGURATION, headline
+from ..failure import headline
 from ..output import printable, say
+from ..status import CONFIGURATION
 from ..views import for_a_person, print_json, table
 from . import target
 

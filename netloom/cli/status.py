@@ -1,0 +1,7 @@
+"""Exit statuses. Scripts rely on them; docs/reference/errors.md lists them."""
+
+FAILED = 1
+USAGE = 2
+CONFIGURATION = 3
+DEADLINE = 124
+SIGNALLED = 128  # and the signal's number
