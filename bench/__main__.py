@@ -28,8 +28,9 @@ def main(words: list[str]) -> int:
         print(f"bench: expected one area of: {', '.join(AREAS)}; got: {' '.join(words)}", file=sys.stderr)
         return 2
     areas = words or list(AREAS)
+    kernel = platform.release().partition("-")[0]
     print(
-        f"Linux {platform.release().partition('-')[0]}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
+        f"Linux {kernel}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
         f"load {os.getloadavg()[0]:.2f}"
     )
     BUILD.mkdir(exist_ok=True)

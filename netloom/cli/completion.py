@@ -61,7 +61,8 @@ def candidates(before: list[str]) -> list[str]:
         return [] if before else [*TREE, "--help", "--version"]
     if isinstance(node, Group):
         waiting_for_value = bool(before) and before[-1] in node.valued
-        return [] if rest or waiting_for_value else [*node.commands, "--help"]
+        unknown = bool(rest) and not rest[0].startswith("-")
+        return [] if unknown or waiting_for_value else [*node.commands, "--help"]
     from .arguments import parser_for
 
     return _for_command(parser_for(path, import_module(node.module)), rest)

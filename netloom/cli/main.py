@@ -16,8 +16,12 @@ from .tree import TREE, Command, Group, resolve
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        _tell_notes(error)
         return SIGNALLED + signal.SIGINT
+    except SystemExit as error:
+        _tell_notes(error)
+        raise
     except ReaderGone:
         return 0
     except OutputFailed as error:
@@ -33,13 +37,15 @@ def _dispatch(words: list[str]) -> int:
         from .completion import print_candidates
 
         return print_candidates(words[1:])
-    if words[:1] == ["help"]:
-        words = [*words[1:], "--help"]
+    if "help" in words[:2]:  # `netloom help cni add`, `netloom cni help add`
+        words.remove("help")
+        words = [*words, "--help"]
     path, node, rest = resolve(words)
     if isinstance(node, Command):
         return _run(path, node, rest)
     if rest and rest[0] not in ("-h", "--help"):
-        complain(f"{' '.join(['netloom', *path])}: there is no command {rest[0]!r}", "", *_help(path, node))
+        problem = "no command is given" if rest[0].startswith("-") else f"there is no command {rest[0]!r}"
+        complain(f"{' '.join(['netloom', *path])}: {problem}", "", *_help(path, node))
         return USAGE
     say(*_help(path, node))
     return 0
@@ -67,6 +73,11 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
         from .failure import report
 
         return report(error, args)
+
+
+def _tell_notes(error: BaseException) -> None:
+    """What the library has to say about an interruption: an attachment that may be left half made."""
+    complain(*(f"also:  {note}" for note in getattr(error, "__notes__", ())))
 
 
 def _terminate(number: int, _frame: object) -> NoReturn:

@@ -61,5 +61,4 @@ def resolve(words: list[str]) -> tuple[list[str], Command | Group | None, list[s
         if word in node.commands:
             return [words[0], word], node.commands[word], others
         return words[:1], node, [word, *others]
-    # Nothing but options: those of the group itself, which has only help.
-    return words[:1], node, rest[:1] if set(rest) & {"-h", "--help"} else []
+    return words[:1], node, ["--help"] if {"-h", "--help"} & set(rest) else rest

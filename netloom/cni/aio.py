@@ -119,34 +119,32 @@ class EventLoop:
         except TimeoutError:
             raise out_of_time(path) from None
         finally:
+            process.kill()
             with suppress(NotImplementedError):
                 for fd in readers:
                     loop.remove_reader(fd)
                 if process.writer >= 0:
                     loop.remove_writer(process.writer)
-            await self._end(process)
-
-    async def _end(self, process: PluginProcess) -> None:
-        process.kill()
-        if process.wait(_SHORT_WAIT):
-            process.close()
-        else:  # it hangs in the kernel; others need not wait for it
-            await self.call(process.close)
+            try:
+                if not process.wait(_SHORT_WAIT):  # it hangs in the kernel; others need not wait for it
+                    await self.call(process.close)
+            finally:
+                process.close()
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         work = asyncio.get_running_loop().run_in_executor(
             None, partial(copy_context().run, partial(function, *args, **kwargs))
         )
-        cancelled = False
+        cancelled: asyncio.CancelledError | None = None
         while not work.done():
             try:
                 await asyncio.wait([work])
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as error:
                 # A thread cannot be stopped: what it uses may be let go only when it has ended.
-                cancelled = True
-        if cancelled:
-            work.exception()
-            raise asyncio.CancelledError
+                cancelled = cancelled or error
+        if cancelled is not None:
+            work.exception()  # the cancellation is what counts
+            raise cancelled
         return work.result()
 
     async def sleep(self, seconds: float, deadline: float) -> None:

@@ -77,6 +77,7 @@ class Replacement:
             if not self._named:
                 self._unlink_spare()
                 self._link(self._spare)
+                self._named = True
             os.rename(self._spare, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
             self._named = False
         os.fsync(self._directory)
@@ -102,10 +103,14 @@ class Replacement:
         if self._named and self._fd >= 0:
             with suppress(OSError):
                 self._unlink_spare()
-        for fd in (self._fd, self._directory):
+        open_fds = (self._fd, self._directory)
+        self._fd = self._directory = -1
+        for fd in open_fds:
             if fd >= 0:
                 os.close(fd)
-        self._fd = self._directory = -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def spare_name(name: str) -> str:

@@ -20,6 +20,7 @@ import struct
 import time
 from contextlib import suppress
 from types import TracebackType
+from typing import Self
 
 from .errors import AttachmentBusy, AttachmentKey, DeadlineExceeded, IOFailure
 from .files import make_directories
@@ -34,7 +35,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Lock:
-    """Holds a network, or an attachment on it; an async context manager over `IO`.
+    """Holds a network, or an attachment on it: `with lock: await lock.acquire()`.
 
     `required`: without it, a disk that is full or read-only does not keep the operation from
     going on unlocked. A container must be deletable.
@@ -58,27 +59,27 @@ class Lock:
         self._required = required
         self._fd = -1
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    async def acquire(self) -> None:
         try:
             while True:
                 await self._io.call(self._open)
                 await self._acquire()
                 if _is_file(self._fd, self._path):
                     return
-                self._release()  # somebody removed the file: others lock another one
+                self.release()  # somebody removed the file: others lock another one
         except OSError as cause:
-            self._release()
+            self.release()
             if self._required or cause.errno in _EXHAUSTED:
                 message = f"cannot write to the cache {self._cache_dir}: {cause.strerror}"
                 raise IOFailure(message).at(attachment=self._attachment) from cause
-        except BaseException:
-            self._release()
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._release()
 
     @property
     def _path(self) -> str:
@@ -112,13 +113,17 @@ class Lock:
                 raise AttachmentBusy(message).at(attachment=self._attachment) from None
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _release(self) -> None:
-        if self._fd >= 0:
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
             # Not by closing alone: a fork of this process may have a copy of the descriptor.
             with suppress(OSError):
-                _try(self._fd, 0, fcntl.F_UNLCK, length=0)
-            os.close(self._fd)
-            self._fd = -1
+                _try(fd, 0, fcntl.F_UNLCK, length=0)
+            os.close(fd)
+
+    def __del__(self) -> None:
+        # A signal handler may raise after the lock was taken and before anybody else knows of it.
+        self.release()
 
 
 def _offset(*names: str) -> int:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from . import versions, wire
 from .cache import Cache, CachedAttachment, PendingEntry, encode_entry
@@ -64,13 +64,16 @@ class Operations(Struct, frozen=True):
         """
         key = _validated(network, endpoint)
         self._require_plugins(network, endpoint)
-        async with self._lock(key, deadline, required=True):
+        with self._lock(key, deadline, required=True) as lock:
+            await lock.acquire()
             entry = self.cache.entry(key)
             try:
                 known = await self._reserve(entry, network, endpoint)
                 try:
                     result = await self._add_in_order(network, endpoint, deadline)
                     await self._record(entry, network, endpoint, result)
+                except GeneratorExit:
+                    raise  # the event loop is gone, and nothing can be run any more
                 except BaseException as error:  # an interruption fails it, too
                     if cleanup and known:
                         error.add_note("it is attached already, by an earlier ADD, which was left as it is")
@@ -90,7 +93,8 @@ class Operations(Struct, frozen=True):
         if isinstance(network, NetworkConfig) and network.disable_check:
             return
         key = _validated(network, endpoint)
-        async with self._lock(key, deadline):
+        with self._lock(key, deadline) as lock:
+            await lock.acquire()
             try:
                 cached = await self.io.call(self.cache.result, key, network.cni_version)
             except CNIError as error:
@@ -111,7 +115,8 @@ class Operations(Struct, frozen=True):
         A broken entry, or a cache that cannot be locked or written, never stands in the way.
         """
         key = _validated(network, endpoint)
-        async with self._lock(key, deadline):
+        with self._lock(key, deadline) as lock:
+            await lock.acquire()
             await self._delete_in_order(network, endpoint, deadline)
 
     async def gc(
@@ -127,7 +132,8 @@ class Operations(Struct, frozen=True):
         validate_network_name(network.name)
         keep = None if valid is None else tuple(valid)
         _require_json(keep)
-        async with Lock(self.io, self.cache.directory, network.name, deadline):
+        with Lock(self.io, self.cache.directory, network.name, deadline) as lock:
+            await lock.acquire()
             errors = await self._delete_stale(network, keep or (), deadline)
             if _allows(network.cni_version, versions.GC_SINCE):
                 errors += await self._collect(network, keep, deadline)
@@ -213,13 +219,20 @@ class Operations(Struct, frozen=True):
     async def _undo(self, network: Network, endpoint: Endpoint, error: BaseException) -> None:
         """DEL for every plugin, whatever the others say: there may be nothing to undo for some."""
         deadline = time.monotonic() + CLEANUP_TIMEOUT
+        undone = True
         for plugin in reversed(_plugins(network)):
             try:
                 await self._send("DEL", network, plugin, endpoint, None, deadline)
             except CNIError as second:
+                undone = False
                 where = _placed(second, network, plugin, endpoint, "delete")
                 error.add_note(f"the clean-up after it failed, too: {where}")
-        await self._forget(endpoint.on(network.name))
+            except BaseException as second:
+                second.add_note("the clean-up was interrupted: something may be left, send DEL")
+                raise
+        # Its entry may be on the disk already. If something is left, GC will want it.
+        if undone:
+            await self._forget(endpoint.on(network.name))
 
     def _require_plugins(self, network: Network, endpoint: Endpoint) -> None:
         """Every plugin is there, before the first one does something that would have to be undone."""
@@ -363,7 +376,7 @@ def _validated_names(network: Network, endpoint: Endpoint) -> AttachmentKey:
 def _require_json(values: object) -> None:
     """What goes into requests and the cache must fit into JSON; better known before a plugin runs."""
     try:
-        wire.encode(wire.with_go_numbers(to_builtins(values)))
+        wire.encode(wire.with_go_numbers(wire.to_builtins(values)))
     except (TypeError, ValueError, RecursionError) as cause:
         raise InvalidEnvironment(
             "the arguments of the attachment cannot be written as JSON", str(cause)

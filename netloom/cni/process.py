@@ -27,7 +27,8 @@ _CHUNK = 65536
 _READ_MAX = 1024 * 1024
 # SIGKILL ends a process in a millisecond, unless it hangs in the kernel.
 _KILL_WAIT = 5.0
-_INTERRUPTING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_POLL_MAX = 1e6  # seconds; poll(2) counts milliseconds in an int
+_SIGNALS = signal.valid_signals()
 
 
 class Output(Struct, frozen=True):
@@ -46,7 +47,10 @@ class Output(Struct, frozen=True):
 
 
 class PluginProcess:
-    """`own_group`: a delegate stays in the group of the plugin that runs it, to die with it."""
+    """`own_group`: a delegate stays in the group of the plugin that runs it, to die with it.
+
+    At a deadline of its own, only the delegate itself is killed, not what it started.
+    """
 
     def __init__(self, path: str, stdin: bytes, env: Mapping[str, str], *, own_group: bool = True) -> None:
         self._pid = -1
@@ -131,8 +135,8 @@ class PluginProcess:
             return
         except BrokenPipeError:
             pass  # a plugin need not read its input; what it then does is its answer
-        os.close(self._stdin)
-        self._stdin = -1
+        done, self._stdin = self._stdin, -1
+        os.close(done)
 
     def _read(self, fd: int) -> bool:
         """Collects what is there. True at the end of the stream."""
@@ -200,10 +204,16 @@ class PluginProcess:
             self.wait(_KILL_WAIT)
         finally:
             self._pid = -1
-            for fd in (self._stdin, self._stdout, self._stderr, self._pidfd):
+            open_fds = (self._stdin, self._stdout, self._stderr, self._pidfd)
+            # Given up before they are closed: whatever interrupts us, none is closed twice.
+            self._stdin = self._stdout = self._stderr = self._pidfd = -1
+            for fd in open_fds:
                 if fd >= 0:
                     os.close(fd)
-            self._stdin = self._stdout = self._stderr = self._pidfd = -1
+
+    def __del__(self) -> None:
+        # For exceptions that signal handlers raise at the worst of moments.
+        self.close()
 
 
 def run(
@@ -211,16 +221,18 @@ def run(
 ) -> Output:
     """Runs a plugin and waits for its end, or until `deadline` (of the monotonic clock)."""
     # A signal handler that raises must not do so between the child's start and our care for it,
-    # nor a second one between us and the child's end.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
+    # nor a second one between us and the child's end. (With several threads, Python may run the
+    # handler here all the same; then the process object ends its child when it is let go.)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         process = PluginProcess(path, stdin, env, own_group=own_group)
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return _attend(process, path, deadline)
         finally:
             try:
-                signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTING)
+                signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
             finally:
                 process.close()
     finally:
@@ -248,9 +260,8 @@ def out_of_time(path: str) -> DeadlineExceeded:
 
 
 def _milliseconds_until(deadline: float) -> int | None:
-    if deadline == float("inf"):
-        return None
-    return max(0, min(int((deadline - time.monotonic()) * 1000) + 1, 1 << 30))
+    left = deadline - time.monotonic()
+    return None if left > _POLL_MAX else max(0, int(left * 1000) + 1)
 
 
 def _pipe() -> tuple[int, int]:

@@ -8,6 +8,7 @@ integer, as Go does, because many a plugin reads it into one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -32,8 +33,20 @@ _GO_ESCAPES = (
     ("\u2029".encode(), b"\\u2029"),
 )
 
-_sorted = msgspec.json.Encoder(order="deterministic")  # keys of dicts; structs keep their order
-_in_order = msgspec.json.Encoder()
+
+def _as_dict(value: object) -> object:
+    """For mappings that are no dicts."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_sorted = msgspec.json.Encoder(order="deterministic", enc_hook=_as_dict)  # dicts; structs keep their order
+_in_order = msgspec.json.Encoder(enc_hook=_as_dict)
+
+
+def to_builtins(value: object) -> object:
+    return msgspec.to_builtins(value, enc_hook=_as_dict)
 
 
 def encode(value: object) -> bytes:
@@ -95,7 +108,7 @@ def with_go_numbers(value: Any, depth: int = 0) -> Any:
             if not isfinite(value):
                 raise ValueError(f"{value} is no JSON number")
             return int(value) if value.is_integer() and abs(value) < 1e21 else value
-        case dict():
+        case Mapping():
             return {key: with_go_numbers(item, depth + 1) for key, item in value.items()}
         case list() | tuple():
             return [with_go_numbers(item, depth + 1) for item in value]

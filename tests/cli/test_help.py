@@ -68,6 +68,22 @@ def test_an_unknown_command_is_named_with_a_list_of_those_there_are(stage: Stage
     assert f"\n  {'add' if words[0] == 'cni' else 'cni'} " in outcome.stderr
 
 
+@pytest.mark.parametrize("words", ["cni --timeout 5 -h", "help cni add", "cni help add", "help cni", "help"])
+def test_help_is_found_wherever_it_is_asked_for(stage: Stage, words: str) -> None:
+    outcome = stage.run(*words.split())
+
+    assert (outcome.status, outcome.stderr) == (0, "")
+    assert outcome.stdout.startswith(("usage: netloom cni add", "netloom"))
+
+
+@pytest.mark.parametrize("words", ["cni --bogus", "cni -i", "cni --timeout", "cni --timeout 5"])
+def test_options_without_a_command_are_an_error(stage: Stage, words: str) -> None:
+    outcome = stage.run(*words.split())
+
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert "no command is given" in outcome.stderr.splitlines()[0]
+
+
 def test_arguments_that_are_missing_are_named_and_no_others(stage: Stage) -> None:
     outcome = stage.run("cni", "add", "mynet")
 

@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -99,6 +101,25 @@ def test_attachments_whose_names_run_together_keep_out_of_each_others_entry(
     runtime.delete(other, stranger)
     assert calls(plugins) == ["ADD", "DEL"]
     assert runtime.cached_result(one, Endpoint("c", "/x")) is not None
+
+
+@pytest.mark.unit
+def test_a_directory_in_the_place_of_an_entry_fails_add_and_leaves_no_spare_file(
+    runtime: Runtime, cache: Path
+) -> None:
+    (cache / "results" / ENTRY).mkdir(parents=True)
+    with pytest.raises(IOFailure, match="failed to set network"):
+        runtime.add(NETWORK, WEB)
+    assert cache_files(cache) == [ENTRY]
+
+
+@pytest.mark.unit
+def test_capability_arguments_may_be_any_mapping(runtime: Runtime) -> None:
+    arguments = MappingProxyType({"portMappings": ChainMap({"a": 1})})
+    runtime.add(NETWORK, Endpoint("web-1", "/x", capability_args=arguments))
+    cached = runtime.cached_config(NETWORK, WEB)
+    assert cached is not None
+    assert cached.capability_args == {"portMappings": {"a": 1}}
 
 
 @pytest.mark.unit

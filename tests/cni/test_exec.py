@@ -7,6 +7,8 @@ import errno
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -342,6 +344,77 @@ def test_cancelling_at_any_moment_leaves_no_descriptor_no_lock_and_no_process(
     asyncio.run(scenario())
     assert caplog.text == ""
     assert cache_files(cache) == []
+
+
+INTERRUPTED = """
+import contextlib, gc, os, signal, sys
+from netloom.cni import Endpoint, IOFailure, Runtime, parse_network
+
+class Alarm(Exception): pass
+
+def ring(*_):
+    raise Alarm
+
+runtime = Runtime([sys.argv[1]], cache_dir=sys.argv[2])
+network = parse_network({source!r})
+web = Endpoint("web-1", "/x")
+runtime.add(network, web)
+signal.signal(signal.SIGALRM, ring)
+rung = 0
+for number in range(200):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002 + number * 0.00004)
+        runtime.add(network, web)
+        runtime.delete(network, web)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except (Alarm, IOFailure):
+        rung += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+gc.collect()
+assert rung > 50, rung
+assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+runtime.delete(network, web, timeout=2)
+with contextlib.suppress(ChildProcessError):
+    sys.exit(f"a child is left: {{os.waitpid(-1, os.WNOHANG)}}")
+"""
+
+
+def test_a_signal_handler_that_raises_anywhere_leaves_no_lock_and_no_process(
+    plugins: Path, cache: Path
+) -> None:
+    shell_plugin(plugins / "plugin", "echo '{}'")
+    # A Python without extras: what is interrupted before it is awaited warns, and nobody keeps it alive.
+    code = INTERRUPTED.format(source=NETWORK.source)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, plugins, cache],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_cancellation_keeps_its_message(plugins: Path, cache: Path) -> None:
+    shell_plugin(plugins / "plugin", "echo '{}'")
+
+    async def scenario() -> None:
+        runtime = AsyncRuntime([str(plugins)], cache_dir=str(cache))
+        for turns in range(30):
+            task = asyncio.create_task(runtime.add(NETWORK, WEB))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel("by the scope")
+            with pytest.raises(asyncio.CancelledError) as caught:
+                await task
+            assert caught.value.args == ("by the scope",)
+
+    asyncio.run(scenario())
+
+
+def test_a_limit_of_any_length_will_do(runtime: Runtime, plugins: Path) -> None:
+    shell_plugin(plugins / "plugin", "echo '{}'")
+    for limit in (1e9, sys.float_info.max, float("inf")):
+        runtime.add(NETWORK, WEB, timeout=limit)
 
 
 def test_a_plugin_that_leaves_its_process_group_is_killed_all_the_same(
