@@ -4,8 +4,9 @@ SHELL := /bin/bash
 export PATH := $(if $(PATH),$(PATH):)/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PY := .venv/bin/python
 AREA ?=
+RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_runtime.py
 
-.PHONY: help setup demo test check lint types layers unit-cni unit-rest bench fmt clean
+.PHONY: help setup demo test check lint types layers unit-runtime unit-rest bench fmt clean
 
 help:
 	@echo "make demo     attach two namespaces to a real network, ping, clean up"
@@ -26,7 +27,7 @@ test: setup
 
 # The unit lane in two halves, beside the rest: two cores are enough to keep it short.
 check: setup
-	@$(MAKE) --no-print-directory --output-sync -j2 unit-cni unit-rest types layers lint
+	@$(MAKE) --no-print-directory --output-sync -j2 unit-runtime unit-rest types layers lint
 
 lint:
 	@.venv/bin/ruff format --check .
@@ -38,11 +39,11 @@ types:
 layers:
 	@.venv/bin/lint-imports --no-logo
 
-unit-cni:
-	@$(PY) -m pytest -m unit tests/cni
+unit-runtime:
+	@$(PY) -m pytest -m unit $(RUNTIME_TESTS)
 
 unit-rest:
-	@$(PY) -m pytest -m unit --ignore=tests/cni
+	@$(PY) -m pytest -m unit $(RUNTIME_TESTS:%=--ignore=%)
 
 bench: setup
 	@$(PY) -m bench $(AREA)
