@@ -114,11 +114,12 @@ class Lock:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            # Not by closing alone: a fork of this process may have a copy of the descriptor.
+        if self._fd >= 0:
+            # Not by closing alone: a fork of this process may have a copy of the descriptor. And
+            # before it is given up: an interruption here is made good when the object goes.
             with suppress(OSError):
-                _try(fd, 0, fcntl.F_UNLCK, length=0)
+                _try(self._fd, 0, fcntl.F_UNLCK, length=0)
+            fd, self._fd = self._fd, -1
             os.close(fd)
 
     def __del__(self) -> None:

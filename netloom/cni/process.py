@@ -210,20 +210,18 @@ class PluginProcess:
 
     def close(self) -> None:
         """Ends the plugin if it still runs, and lets go of everything."""
-        try:
-            self.kill()
-            self.wait(_KILL_WAIT)
-        finally:
-            self._pid = -1
-            open_fds = (self._stdin, self._stdout, self._stderr, self._pidfd)
-            # Given up before they are closed: whatever interrupts us, none is closed twice.
-            self._stdin = self._stdout = self._stderr = self._pidfd = -1
-            for fd in open_fds:
-                if fd >= 0:
-                    os.close(fd)
+        self.kill()
+        self.wait(_KILL_WAIT)
+        self._pid = -1
+        open_fds = (self._stdin, self._stdout, self._stderr, self._pidfd)
+        # Given up before they are closed: whatever interrupts us, none is closed twice.
+        self._stdin = self._stdout = self._stderr = self._pidfd = -1
+        for fd in open_fds:
+            if fd >= 0:
+                os.close(fd)
 
     def __del__(self) -> None:
-        # For exceptions that signal handlers raise at the worst of moments.
+        # A signal handler may have raised at the worst of moments, also in the midst of `close`.
         self.close()
 
 
