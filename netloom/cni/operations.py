@@ -31,7 +31,7 @@ from .exec import Invoker, PluginInfo, find_plugin
 from .io import IO
 from .lock import Lock
 from .names import validate_container_id, validate_ifname, validate_network_name
-from .request import Endpoint, configuration, environment, validate_args
+from .request import Endpoint, configuration, environment, parameters, validate_args
 from .result import AnyResult
 
 Network: TypeAlias = NetworkConfig | PluginConfig
@@ -354,7 +354,7 @@ def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
     key = _validated_names(network, endpoint)
     try:
         validate_args(endpoint.args)
-        environment("", (), endpoint)
+        parameters("", (), endpoint)
         _require_json(endpoint)
     except CNIError as error:
         raise error.at(attachment=key) from None

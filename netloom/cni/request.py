@@ -45,8 +45,16 @@ NOWHERE = Endpoint(container_id="", netns="", ifname="")
 
 def environment(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint | None = None) -> dict[str, str]:
     """The plugin's environment: ours, and all six parameters, also where they are empty."""
-    endpoint = endpoint or NOWHERE
-    parameters = {
+    trace = trace_context.get()
+    return {
+        **os.environ,
+        **parameters(verb, plugin_dirs, endpoint or NOWHERE),
+        **(trace.environment() if trace else {}),
+    }
+
+
+def parameters(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint) -> dict[str, str]:
+    variables = {
         "CNI_COMMAND": verb,
         "CNI_CONTAINERID": endpoint.container_id,
         "CNI_NETNS": endpoint.netns,
@@ -54,13 +62,12 @@ def environment(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint | None
         "CNI_IFNAME": endpoint.ifname,
         "CNI_PATH": os.pathsep.join(plugin_dirs),
     }
-    for name, value in parameters.items():
+    for name, value in variables.items():
         if "\0" in value:  # no environment can carry it
             raise InvalidEnvironment(
                 f"{name} contains a NUL character", shortened(value.replace("\0", "\\0"))
             )
-    trace = trace_context.get()
-    return {**os.environ, **parameters, **(trace.environment() if trace else {})}
+    return variables
 
 
 def configuration(
