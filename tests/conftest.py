@@ -49,6 +49,11 @@ def netns(new_netns: Callable[[], str]) -> str:
     return new_netns()
 
 
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="session")
 def cnitool() -> Path:
     return PEERS / "bin" / "cnitool"

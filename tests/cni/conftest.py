@@ -19,11 +19,6 @@ def doubles(tmp_path: Path) -> Doubles:
     return Doubles(tmp_path)
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 @pytest.fixture(scope="session")
 def python_noop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install_noop(tmp_path_factory.mktemp("noop"))

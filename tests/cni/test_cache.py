@@ -32,7 +32,7 @@ from netloom.cni import (
 from netloom.cni.aio import AsyncRuntime
 from netloom.cni.files import Replacement
 
-from ..doubles import LITERAL, cache_files, shell_plugin
+from ..doubles import LITERAL, cache_files, recording_plugin, shell_plugin
 
 NETWORK = parse_network(b'{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"plugin"}]}')
 WEB = Endpoint("web-1", "/run/netns/nowhere")
@@ -41,10 +41,7 @@ ENTRY = "net-web-1-eth0"
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> Path:
-    directory = tmp_path / "plugins"
-    directory.mkdir()
-    shell_plugin(directory / "plugin", f"echo $CNI_COMMAND >>{tmp_path}/calls; echo '{LITERAL}'")
-    return directory
+    return recording_plugin(tmp_path / "plugins")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 
 from netloom.cni import Endpoint, Runtime, parse_network
 
-from ..doubles import LITERAL, cache_files, shell_plugin
+from ..doubles import LITERAL, cache_files, recording_plugin, shell_plugin
 
 pytestmark = pytest.mark.crash
 
@@ -53,10 +53,7 @@ os._exit(0)
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> Path:
-    directory = tmp_path / "plugins"
-    directory.mkdir()
-    shell_plugin(directory / "plugin", f"echo $CNI_COMMAND >>{tmp_path}/calls; echo '{LITERAL}'")
-    return directory
+    return recording_plugin(tmp_path / "plugins")
 
 
 def die_at(step: int, verb: str, plugins: Path, cache: Path) -> bool:

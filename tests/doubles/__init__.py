@@ -27,6 +27,13 @@ def shell_plugin(path: Path, body: str) -> Path:
     return executable(path, f"#!/bin/sh\n{body}\n")
 
 
+def recording_plugin(directory: Path) -> Path:
+    """A directory with `plugin`, which answers with LITERAL and notes each command in `calls` beside it."""
+    directory.mkdir()
+    shell_plugin(directory / "plugin", f"echo $CNI_COMMAND >>{directory.parent}/calls; echo '{LITERAL}'")
+    return directory
+
+
 def python_plugin(path: Path, source: str) -> Path:
     """A plugin in Python, run by the interpreter of the tests."""
     return executable(path, f"#!{sys.executable}\n{source}")
