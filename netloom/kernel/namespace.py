@@ -1,0 +1,219 @@
+"""Network namespaces. A descriptor is the handle; paths are only how one is found.
+
+Sockets are opened inside a namespace by moving the calling thread there for a moment: no process
+is forked. An event loop's thread is never moved, since everything else that runs on it would be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from .errors import InvalidNamespace, KernelError
+from .netlink.connection import GENERIC, NETFILTER, ROUTE, Connection
+from .nft import Nft
+
+_CLONE_NEWNET = 0x40000000
+_NS_GET_NSTYPE = 0xB703
+_HERE = "/proc/thread-self/ns/net"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespace:
+    """A network namespace, and the connections into it that were needed so far.
+
+    It belongs to one thread at a time, as its connections do.
+    """
+
+    def __init__(self, fd: int, name: str) -> None:
+        """Takes the descriptor over. `open`, `own` and `new` are the usual ways to get one."""
+        self._connections: dict[int, Connection] = {}
+        self._nft: Nft | None = None
+        self._fd = fd
+        self.name = name
+        status = os.fstat(fd)
+        self.identity = (status.st_dev, status.st_ino)
+
+    @classmethod
+    def open(cls, path: str) -> Self:
+        """By path, which must lead to a network namespace; whatever else stands there is refused."""
+        fd = _opened(path)
+        try:
+            _require_namespace(fd, path)
+            return cls(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    @classmethod
+    def of_descriptor(cls, fd: int, name: str) -> Self:
+        """A descriptor that came from elsewhere, checked and copied; the caller keeps its own."""
+        _require_namespace(fd, name)
+        return cls(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0), name)
+
+    @classmethod
+    def own(cls) -> Self:
+        """The one that the calling thread is in."""
+        return cls(_opened(_HERE), "the host's namespace")
+
+    @classmethod
+    def new(cls, name: str = "a new namespace") -> Self:
+        """One without a name, that lives as long as somebody holds it."""
+        with _thread_away():
+            _require(_libc.unshare(_CLONE_NEWNET), "make a network namespace")
+            return cls(_opened(_HERE), name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Namespace {self.name}>"
+
+    def close(self) -> None:
+        fd, self._fd = getattr(self, "_fd", -1), -1
+        connections = list(getattr(self, "_connections", {}).values())
+        if connections:
+            self._connections.clear()
+        for connection in connections:
+            connection.close()
+        nft, self._nft = getattr(self, "_nft", None), None
+        if nft is not None:
+            nft.close()
+        if fd >= 0:
+            os.close(fd)
+
+    def fileno(self) -> int:
+        if self._fd < 0:
+            raise InvalidNamespace(f"{self.name} was closed", errno=errno.EBADF)
+        return self._fd
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Runs the block inside. Only the calling thread moves, and it comes back."""
+        fd = self.fileno()
+        with _thread_away():
+            _require(_libc.setns(fd, _CLONE_NEWNET), f"enter {self.name}")
+            yield
+
+    def connect(
+        self, protocol: int = ROUTE, groups: tuple[int, ...] = (), receive_buffer: int | None = None
+    ) -> Connection:
+        """A new connection into it, which the caller owns."""
+        with self.entered():
+            return Connection.open(protocol, groups, receive_buffer)
+
+    @property
+    def route(self) -> Connection:
+        """The connection for links, addresses, routes and the like."""
+        found = self._connections.get(ROUTE)
+        return found if found is not None else self._kept(ROUTE)
+
+    @property
+    def generic(self) -> Connection:
+        found = self._connections.get(GENERIC)
+        return found if found is not None else self._kept(GENERIC)
+
+    @property
+    def netfilter(self) -> Connection:
+        found = self._connections.get(NETFILTER)
+        return found if found is not None else self._kept(NETFILTER)
+
+    @property
+    def nft(self) -> Nft:
+        found = self._nft
+        if found is None:
+            with self.entered():
+                self._nft = found = Nft()
+        return found
+
+    def _kept(self, protocol: int) -> Connection:
+        self._connections[protocol] = connection = self.connect(protocol)
+        return connection
+
+
+@contextmanager
+def _thread_away() -> Iterator[None]:
+    """Lets the thread change namespaces in the block, and brings it back after it."""
+    _refuse_event_loop()
+    home = _opened(_HERE)
+    try:
+        try:
+            yield
+        finally:
+            _require(_libc.setns(home, _CLONE_NEWNET), "come back from a network namespace")
+    finally:
+        os.close(home)
+
+
+def _refuse_event_loop() -> None:
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        raise RuntimeError("an event loop's thread must not change namespaces; use the dataplane or a thread")
+
+
+def _opened(path: str) -> int:
+    try:
+        # Without blocking: a FIFO in the place of a namespace is refused, not waited for.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except ValueError as cause:
+        raise InvalidNamespace(f"{path!r} is no path: {cause}", errno=errno.EINVAL) from None
+    except OSError as cause:
+        reason = "it is a link that leads nowhere" if _dangles(path, cause) else cause.strerror
+        raise InvalidNamespace(
+            f"cannot open network namespace {path}: {reason}", errno=cause.errno or 0
+        ) from None
+
+
+def _dangles(path: str, cause: OSError) -> bool:
+    return cause.errno == errno.ENOENT and os.path.islink(path)
+
+
+_OTHERS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_KINDS = {
+    0x02000000: "a cgroup", 0x04000000: "a UTS", 0x08000000: "an IPC", 0x10000000: "a user",
+    0x20000000: "a PID", 0x00020000: "a mount", 0x00000080: "a time",
+}  # fmt: skip
+
+
+def _require_namespace(fd: int, path: str) -> None:
+    mode = os.fstat(fd).st_mode
+    for is_other, what in _OTHERS:
+        if is_other(mode):
+            raise InvalidNamespace(f"{path} is {what}, not a network namespace", errno=errno.EINVAL)
+    try:
+        kind = fcntl.ioctl(fd, _NS_GET_NSTYPE)
+    except OSError:
+        raise InvalidNamespace(
+            f"{path} is an ordinary file, not a network namespace (was it unmounted?)", errno=errno.EINVAL
+        ) from None
+    if kind != _CLONE_NEWNET:
+        what = _KINDS.get(kind, "another")
+        raise InvalidNamespace(f"{path} is {what} namespace, not a network namespace", errno=errno.EINVAL)
+
+
+def _require(result: int, what: str) -> None:
+    if result == 0:
+        return
+    number = ctypes.get_errno()
+    hint = "; it needs root" if number == errno.EPERM else ""
+    raise KernelError(f"cannot {what}: {os.strerror(number)}{hint}", errno=number)

@@ -1,0 +1,61 @@
+"""Addresses of links."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+
+from msgspec import Struct as Record
+
+from ..errors import Malformed
+from .attributes import Attributes, raw, u32
+
+NEW, DELETE, GET = 20, 21, 22
+
+_INFO = Struct("=BBBBI")
+_ADDRESS, _LOCAL, _BROADCAST, _FLAGS = 1, 2, 4, 8
+
+NODAD, NOPREFIXROUTE = 0x02, 0x200
+TENTATIVE, FAILED = 0x40, 0x08
+
+
+class Address(Record, frozen=True):
+    index: int
+    address: str
+    prefix: int
+    peer: str | None
+    scope: int
+    flags: int
+
+
+def decode(payload: bytes) -> Address:
+    if len(payload) < _INFO.size:
+        raise Malformed(f"an address of {len(payload)} bytes")
+    _, prefix, flags, scope, index = _INFO.unpack_from(payload)
+    found = Attributes(payload[_INFO.size :])
+    far, near = found.ip(_ADDRESS), found.ip(_LOCAL)
+    # IFA_LOCAL is ours where there is one; IFA_ADDRESS then is the far end of the link.
+    own = near or far
+    if own is None:
+        raise Malformed("an address without an address")
+    full = found.u32(_FLAGS)
+    return Address(
+        index, own, prefix, far if near and far != near else None, scope, flags if full is None else full
+    )
+
+
+def build(
+    index: int, family: int, packed: bytes, prefix: int, *, flags: int = 0, peer: bytes | None = None
+) -> bytes:
+    parts = [
+        _INFO.pack(family, prefix, 0, 0, index),
+        raw(_LOCAL, packed),
+        raw(_ADDRESS, packed if peer is None else peer),
+    ]
+    if flags:
+        parts.append(u32(_FLAGS, flags))
+    return b"".join(parts)
+
+
+def of_link(index: int, family: int = socket.AF_UNSPEC) -> bytes:
+    return _INFO.pack(family, 0, 0, 0, index)

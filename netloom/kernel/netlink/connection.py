@@ -1,0 +1,216 @@
+"""A netlink socket with one request under way at a time.
+
+A connection works in the namespace in which it was opened, for ever. It belongs to one thread:
+sending runs the whole request in the kernel and blocks, even on a non-blocking socket, so no
+connection may be used on an event loop's thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Self
+
+from ..errors import KernelError, OutcomeUnknown, Refused
+from . import message
+from .message import ACK, DUMP, DUMP_INTERRUPTED, HEADER, REQUEST, Message
+
+ROUTE, NETFILTER, GENERIC = 0, 12, 16
+
+_SOL_NETLINK = 270
+_ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
+_SO_RCVBUFFORCE = 33
+_SIOCGIFINDEX = 0x8933
+_IFREQ = struct.Struct("=16si20x")
+_FINE = struct.Struct("=IHHIIi")  # header and error number of an acknowledgement
+
+# The kernel answers while it handles the request; a wait this long means that it never will.
+_PATIENCE = struct.pack("ll", 30, 0)
+_BUFFER = 1 << 16
+# A dump is interrupted when the thing that it lists changes meanwhile; under a storm, often.
+_DUMP_TRIES = 50
+
+
+class Connection:
+    def __init__(self, own: socket.socket) -> None:
+        self._socket = own
+        self._sequence = 0
+        self._interrupted = False
+        self._settled = True
+        self._port: int = own.getsockname()[0]
+        self._buffer = bytearray(_BUFFER)
+
+    @classmethod
+    def open(
+        cls, protocol: int = ROUTE, groups: tuple[int, ...] = (), receive_buffer: int | None = None
+    ) -> Self:
+        """In the namespace of the calling thread; with groups, notifications arrive, too."""
+        own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        try:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PATIENCE)
+            for option in (_CAP_ACK, _EXT_ACK, _STRICT_CHECK):
+                own.setsockopt(_SOL_NETLINK, option, 1)
+            if receive_buffer is not None:
+                own.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_buffer)
+            own.bind((0, 0))
+            # From now on only the kernel can send to us: a pod could forge answers on our socket in it.
+            own.connect((0, 0))
+            for group in groups:
+                own.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
+        except BaseException:
+            own.close()
+            raise
+        return cls(own)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def change(self, kind: int, flags: int, payload: bytes) -> None:
+        """Sends a request and waits for its acknowledgement."""
+        sequence = self._send(kind, flags | ACK, payload)
+        size = self._receive()
+        if size >= _FINE.size:
+            # Nearly always, the first thing to come is our acknowledgement.
+            _, found, _, answered, _, number = _FINE.unpack_from(self._buffer)
+            if answered == sequence and found == message.ERROR and number == 0:
+                self._settled = True
+                return
+        for _ in self._answers(sequence, size):
+            pass
+
+    def ask(self, kind: int, payload: bytes, flags: int = 0) -> bytes | None:
+        """The payload of the answer to a question about one thing."""
+        found: bytes | None = None
+        for answer in self._question(kind, flags | ACK, payload):
+            found = answer.payload if found is None else found
+        return found
+
+    def dump(self, kind: int, payload: bytes) -> list[bytes]:
+        """The payloads of all that there is. A dump that was interrupted is asked for again."""
+        for _ in range(_DUMP_TRIES):
+            self._interrupted = False
+            found = [answer.payload for answer in self._question(kind, DUMP, payload)]
+            if not self._interrupted:
+                return found
+        raise KernelError(
+            f"a dump was interrupted {_DUMP_TRIES} times: what it lists changes too fast", errno=errno.EINTR
+        )
+
+    def index(self, name: str) -> int:
+        """The index of a link. Cheaper than asking for the link: an ioctl, without a message."""
+        packed = name.encode()
+        if len(packed) > 15:  # which the ioctl would cut off
+            raise Refused(errno.ENODEV, context=f"link {name[:40]}")
+        try:
+            answer = fcntl.ioctl(self._socket, _SIOCGIFINDEX, _IFREQ.pack(packed, 0))
+        except OSError as cause:
+            raise Refused(cause.errno or errno.ENODEV, context=f"link {name}") from None
+        except ValueError:
+            raise _closed() from None
+        return int(_IFREQ.unpack(answer)[1])
+
+    def notifications(self) -> list[Message]:
+        """The next datagram of a connection with groups. Raises `OutcomeUnknown` where some were lost."""
+        try:
+            size = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except OSError as cause:
+            if cause.errno == errno.ENOBUFS:
+                raise OutcomeUnknown("notifications were lost", errno=errno.ENOBUFS) from None
+            raise _failure(cause) from None
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+            raise OutcomeUnknown("a notification was cut off", errno=errno.ENOBUFS)
+        return list(message.split(bytes(memoryview(self._buffer)[:size])))
+
+    def _send(self, kind: int, flags: int, payload: bytes) -> int:
+        if not self._settled:
+            # An earlier request was given up. The kernel answers no other dump while one is under way,
+            # and drops acknowledgements without a word while an overflown buffer is not empty.
+            self._drain()
+        self._settled = False
+        self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
+        request = HEADER.pack(16 + len(payload), kind, flags | REQUEST, sequence, 0) + payload
+        try:
+            self._socket.send(request)
+        except OSError as cause:
+            raise _failure(cause) from None
+        return sequence
+
+    def _question(self, kind: int, flags: int, payload: bytes) -> Iterator[Message]:
+        """Asks, and asks again when an answer was lost or cut off: questions may be repeated."""
+        for _ in range(_DUMP_TRIES):
+            sequence = self._send(kind, flags, payload)
+            try:
+                yield from list(self._answers(sequence, self._receive()))
+                return
+            except OutcomeUnknown:
+                self._drain()
+        raise KernelError("answers do not fit the socket's buffer", errno=errno.ENOBUFS)
+
+    def _answers(self, sequence: int, size: int) -> Iterator[Message]:
+        """What belongs to a request, up to its end; an error is raised."""
+        while True:
+            for found in message.split(bytes(memoryview(self._buffer)[:size])):
+                if found.sequence != sequence or found.port != self._port:
+                    continue  # of an earlier request that was given up, or a notification
+                if found.kind != message.ERROR and found.flags & DUMP_INTERRUPTED:
+                    self._interrupted = True
+                if found.kind in (message.ERROR, message.DONE):
+                    self._settled = True
+                    refused = message.verdict(found)
+                    if refused is not None:
+                        raise refused
+                    return
+                if found.kind == message.OVERRUN:
+                    raise OutcomeUnknown("the kernel lost a part of its answer", errno=errno.ENOBUFS)
+                if found.kind != message.NOOP:
+                    yield found
+            size = self._receive()
+
+    def _receive(self) -> int:
+        try:
+            size = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
+        except OSError as cause:
+            if cause.errno == errno.ENOBUFS:
+                raise OutcomeUnknown("an answer was lost", errno=errno.ENOBUFS) from None
+            if cause.errno == errno.EAGAIN:
+                raise KernelError("the kernel did not answer in 30 s", errno=errno.ETIMEDOUT) from None
+            raise _failure(cause) from None
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+            raise OutcomeUnknown("an answer was cut off", errno=errno.ENOBUFS)
+        return size
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._socket.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError as cause:
+                if cause.errno != errno.ENOBUFS:
+                    raise _failure(cause) from None
+
+
+def _failure(cause: OSError) -> KernelError:
+    if cause.errno == errno.EBADF:
+        return _closed()
+    return KernelError(f"cannot talk to the kernel: {cause.strerror}", errno=cause.errno or 0)
+
+
+def _closed() -> KernelError:
+    return KernelError("this connection to the kernel was closed", errno=errno.EBADF)

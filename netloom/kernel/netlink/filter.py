@@ -1,0 +1,90 @@
+"""Filters that send every packet of a link out of another one."""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+
+from msgspec import Struct as Record
+
+from ..errors import Malformed
+from .attributes import NOTHING, Attributes, each, nested, raw, text
+from .qdisc import INFO, INGRESS_HANDLE
+
+NEW, DELETE, GET = 44, 45, 46
+
+_KIND, _OPTIONS = 1, 2
+_ACTION_KIND, _ACTION_OPTIONS = 1, 2
+_MATCHALL_ACTION = 2
+_U32_SELECTOR, _U32_ACTION = 5, 7
+_MIRRED_PARAMETERS = 2
+
+_MIRRED = Struct("=IIiiiiI")  # index, capabilities, action, references, bindings, direction, link
+_STOLEN, _EGRESS_REDIRECT = 4, 1
+_SELECTOR = Struct("=BBBxHHhhI")  # flags, offset shift, keys, offset mask, offset, ...
+_KEY = Struct("=IIii")
+_TERMINAL = 1
+_ALL_PROTOCOLS = socket.htons(0x0003)
+
+# A child's parent on the ingress hook, also of clsact.
+INGRESS_PARENT = 0xFFFFFFF2
+PARENTS = frozenset({INGRESS_PARENT, INGRESS_HANDLE})
+
+
+class Filter(Record, frozen=True):
+    index: int
+    parent: int
+    priority: int
+    handle: int
+    kind: str
+    redirect: int | None
+
+
+def decode(payload: bytes) -> Filter:
+    if len(payload) < INFO.size:
+        raise Malformed(f"a filter of {len(payload)} bytes")
+    _, index, handle, parent, info = INFO.unpack_from(payload)
+    found = Attributes(payload[INFO.size :])
+    kind = found.text(_KIND) or ""
+    options = found.nested(_OPTIONS) or NOTHING
+    return Filter(index, parent, info >> 16, handle, kind, _redirect(kind, options))
+
+
+def _redirect(kind: str, options: Attributes) -> int | None:
+    actions = options.raw({"u32": _U32_ACTION, "matchall": _MATCHALL_ACTION}.get(kind, 0))
+    for _, action in each(actions or b""):
+        found = Attributes(action)
+        inner = found.nested(_ACTION_OPTIONS)
+        data = inner and inner.raw(_MIRRED_PARAMETERS)
+        if found.text(_ACTION_KIND) == "mirred" and data and len(data) >= _MIRRED.size:
+            *_, action_number, _, _, direction, link = _MIRRED.unpack_from(data)
+            if (action_number, direction) == (_STOLEN, _EGRESS_REDIRECT):
+                return int(link)
+    return None
+
+
+def redirect(index: int, target: int, *, kind: str, priority: int) -> bytes:
+    """Everything that arrives on a link goes out of another, by `matchall` or `u32`."""
+    parameters = _MIRRED.pack(0, 0, _STOLEN, 0, 0, _EGRESS_REDIRECT, target)
+    action = nested(
+        1, text(_ACTION_KIND, "mirred"), nested(_ACTION_OPTIONS, raw(_MIRRED_PARAMETERS, parameters))
+    )
+    if kind == "matchall":
+        options = nested(_OPTIONS, nested(_MATCHALL_ACTION, action))
+    else:
+        # One key with an empty mask: it matches whatever there is.
+        selector = _SELECTOR.pack(_TERMINAL, 0, 1, 0, 0, 0, 0, 0) + _KEY.pack(0, 0, 0, 0)
+        options = nested(_OPTIONS, raw(_U32_SELECTOR, selector), nested(_U32_ACTION, action))
+    return _head(index, priority) + text(_KIND, kind) + options
+
+
+def at_priority(index: int, priority: int) -> bytes:
+    return _head(index, priority)
+
+
+def of_link(index: int) -> bytes:
+    return INFO.pack(0, index, 0, INGRESS_PARENT, 0)
+
+
+def _head(index: int, priority: int) -> bytes:
+    return INFO.pack(0, index, 0, INGRESS_PARENT, priority << 16 | _ALL_PROTOCOLS)

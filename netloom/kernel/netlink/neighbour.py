@@ -1,0 +1,80 @@
+"""Neighbours (who has an address on a link) and forwarding entries of bridges and VXLANs."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from msgspec import Struct as Record
+
+from ..errors import Malformed
+from .attributes import Attributes, raw, u16
+
+NEW, DELETE, GET = 28, 29, 30
+
+_INFO = Struct("=BxxxiHBB")
+_DST, _MAC, _VLAN, _VNI, _MASTER = 1, 2, 5, 7, 9
+PERMANENT, NOARP = 0x80, 0x40
+SELF, MASTER, PROXY, LEARNED = 0x02, 0x04, 0x08, 0x10
+AF_BRIDGE = 7
+
+
+class Neighbour(Record, frozen=True):
+    family: int
+    index: int
+    state: int
+    flags: int
+    address: bytes | None
+    mac: str | None
+    vlan: int | None
+    master: int | None
+
+
+def decode(payload: bytes) -> Neighbour:
+    if len(payload) < _INFO.size:
+        raise Malformed(f"a neighbour of {len(payload)} bytes")
+    family, index, state, flags, _ = _INFO.unpack_from(payload)
+    found = Attributes(payload[_INFO.size :])
+    return Neighbour(
+        family=family,
+        index=index,
+        state=state,
+        flags=flags,
+        address=found.raw(_DST),
+        mac=found.mac(_MAC),
+        vlan=found.u16(_VLAN),
+        master=found.u32(_MASTER),
+    )
+
+
+def build(
+    family: int,
+    index: int,
+    *,
+    address: bytes | None = None,
+    mac: str | None = None,
+    state: int = 0,
+    flags: int = 0,
+    vlan: int | None = None,
+) -> bytes:
+    parts = [_INFO.pack(family, index, state, flags, 0)]
+    if address is not None:
+        parts.append(raw(_DST, address))
+    if mac is not None:
+        parts.append(raw(_MAC, bytes.fromhex(mac.replace(":", ""))))
+    if vlan is not None:
+        parts.append(u16(_VLAN, vlan))
+    return b"".join(parts)
+
+
+def everything(family: int) -> bytes:
+    return _INFO.pack(family, 0, 0, 0, 0)
+
+
+def proxies(family: int) -> bytes:
+    """Entries for which we answer in somebody else's place; the kernel lists them apart."""
+    return _INFO.pack(family, 0, 0, PROXY, 0)
+
+
+def forwarding_of(port: int) -> bytes:
+    """A question for the forwarding entries of one port."""
+    return _INFO.pack(AF_BRIDGE, port, 0, 0, 0)

@@ -1,0 +1,239 @@
+"""Questions to nftables about one table, set or element.
+
+Changes go through libnftables, which knows the language. It answers a question about one element
+by loading the whole set (240 ms at 50,000 elements); the kernel itself answers in 0.03 ms.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct as Record
+
+from ..errors import InvalidObject, Refused
+from .attributes import Attributes, each, nested, text
+from .attributes import raw as attribute
+from .connection import Connection
+
+_SUBSYSTEM = 10 << 8
+_GET_TABLE, _GET_SET, _GET_ELEMENT = _SUBSYSTEM | 1, _SUBSYSTEM | 10, _SUBSYSTEM | 13
+FAMILIES = {"inet": 1, "ip": 2, "arp": 3, "netdev": 5, "bridge": 7, "ip6": 10}
+
+_TABLE_NAME, _TABLE_USERDATA = 1, 6
+_SET_TABLE, _SET_NAME, _SET_FLAGS, _SET_KEY_TYPE, _SET_KEY_LENGTH, _SET_DATA_TYPE, _SET_DATA_LENGTH = range(
+    1, 8
+)
+_LIST_TABLE, _LIST_SET, _LIST_ELEMENTS = 1, 2, 3
+_ITEM = 1
+_ELEMENT_KEY, _ELEMENT_DATA = 1, 2
+_VALUE, _VERDICT = 1, 2
+_VERDICT_CODE, _VERDICT_CHAIN = 1, 2
+_INTERVAL = 0x4
+_VERDICT_TYPE = 0xFFFFFF00
+_COMMENT = 0
+_VERDICTS = {0: "drop", 1: "accept", -1: "continue", -3: "jump", -4: "goto", -5: "return"}
+
+
+class Form(NamedTuple):
+    """How values of one of nft's data types look, as text and in the kernel's registers."""
+
+    name: str
+    size: int
+    pack: Callable[[str], bytes]
+    show: Callable[[bytes], str]
+
+
+def _number(text: str, size: int, order: str = "big") -> bytes:
+    try:
+        return int(text, 0).to_bytes(size, "big" if order == "big" else "little")
+    except (ValueError, OverflowError):
+        raise InvalidObject(f"{text!r} is no number of {size} bytes") from None
+
+
+def _ip(family: int) -> Callable[[str], bytes]:
+    def pack(text: str) -> bytes:
+        try:
+            return socket.inet_pton(family, text)
+        except (OSError, ValueError):
+            raise InvalidObject(
+                f"{text!r} is no {'IPv4' if family == socket.AF_INET else 'IPv6'} address"
+            ) from None
+
+    return pack
+
+
+def _service(text: str) -> bytes:
+    try:
+        return _number(text, 2)
+    except InvalidObject:
+        raise InvalidObject(f"{text!r} is no port: give its number") from None
+
+
+_PROTOCOLS = {
+    "icmp": 1,
+    "tcp": 6,
+    "udp": 17,
+    "icmpv6": 58,
+    "sctp": 132,
+    "udplite": 136,
+    "dccp": 33,
+    "esp": 50,
+}
+_PROTOCOL_NAMES = {number: name for name, number in _PROTOCOLS.items()}
+
+
+def _protocol(text: str) -> bytes:
+    return bytes([_PROTOCOLS[text]]) if text in _PROTOCOLS else _number(text, 1)
+
+
+def _ifname(text: str) -> bytes:
+    data = text.encode()
+    if len(data) > 15:
+        raise InvalidObject(f"{text!r} is too long for an interface name")
+    return data.ljust(16, b"\0")
+
+
+def _mac(text: str) -> bytes:
+    try:
+        data = bytes.fromhex(text.replace(":", ""))
+    except ValueError:
+        data = b""
+    if len(data) != 6:
+        raise InvalidObject(f"{text!r} is no MAC address")
+    return data
+
+
+# By the numbers that nft keeps with a set, so that others can read it.
+_FORMS = {
+    7: Form("ipv4_addr", 4, _ip(socket.AF_INET), lambda data: socket.inet_ntop(socket.AF_INET, data)),
+    8: Form("ipv6_addr", 16, _ip(socket.AF_INET6), lambda data: socket.inet_ntop(socket.AF_INET6, data)),
+    9: Form("ether_addr", 6, _mac, lambda data: data.hex(":")),
+    12: Form("inet_proto", 1, _protocol, lambda data: _PROTOCOL_NAMES.get(data[0], str(data[0]))),
+    13: Form("inet_service", 2, _service, lambda data: str(int.from_bytes(data, "big"))),
+    19: Form(
+        "mark", 4, lambda text: _number(text, 4, "host"), lambda data: str(int.from_bytes(data, "little"))
+    ),
+    41: Form("ifname", 16, _ifname, lambda data: data.rstrip(b"\0").decode("utf-8", "surrogateescape")),
+}
+
+
+class Set(Record, frozen=True):
+    """What a set's keys are made of, and its values, if it is a map. None: a type that we do not know."""
+
+    key: tuple[Form, ...] | None
+    value: tuple[Form, ...] | None
+    verdicts: bool
+    interval: bool
+
+
+class Element(Record, frozen=True):
+    value: tuple[str, ...] | None = None
+    verdict: str | None = None
+
+
+def _header(family: str) -> bytes:
+    return bytes([FAMILIES[family], 0, 0, 0])
+
+
+def read_table(connection: Connection, family: str, name: str) -> str | None:
+    """The comment of a table, empty if it has none; None if there is no such table."""
+    answer = _answer(connection, _GET_TABLE, _header(family) + text(_TABLE_NAME, name))
+    if answer is None:
+        return None
+    data = Attributes(answer[4:]).raw(_TABLE_USERDATA) or b""
+    # Not netlink attributes: a byte for the kind, a byte for the length.
+    while len(data) >= 2:
+        kind, length = data[0], data[1]
+        if kind == _COMMENT:
+            return data[2 : 2 + length].rstrip(b"\0").decode("utf-8", "replace")
+        data = data[2 + length :]
+    return ""
+
+
+def read_set(connection: Connection, family: str, table: str, name: str) -> Set | None:
+    answer = _answer(connection, _GET_SET, _header(family) + text(_SET_TABLE, table) + text(_SET_NAME, name))
+    if answer is None:
+        return None
+    found = Attributes(answer[4:])
+    data_type = _big(found, _SET_DATA_TYPE)
+    return Set(
+        key=_forms(_big(found, _SET_KEY_TYPE)),
+        value=None if data_type in (0, _VERDICT_TYPE) else _forms(data_type),
+        verdicts=data_type == _VERDICT_TYPE,
+        interval=bool(_big(found, _SET_FLAGS) & _INTERVAL),
+    )
+
+
+def read_element(
+    connection: Connection, family: str, table: str, name: str, of: Set, key: Sequence[str]
+) -> Element | None:
+    """The element that a set has under a key; None if it has none, or if the set is gone."""
+    item = nested(_ITEM, nested(_ELEMENT_KEY, attribute(_VALUE, pack(of.key or (), key))))
+    question = (
+        _header(family) + text(_LIST_TABLE, table) + text(_LIST_SET, name) + nested(_LIST_ELEMENTS, item)
+    )
+    answer = _answer(connection, _GET_ELEMENT, question)
+    if answer is None:
+        return None
+    listed = Attributes(answer[4:]).raw(_LIST_ELEMENTS) or b""
+    for _, element in each(listed):
+        data = Attributes(element).nested(_ELEMENT_DATA)
+        return Element() if data is None else _decoded(data, of)
+    return None
+
+
+def _decoded(data: Attributes, of: Set) -> Element:
+    verdict = data.nested(_VERDICT)
+    if verdict is not None:
+        code = _big(verdict, _VERDICT_CODE)
+        words = _VERDICTS.get(code - (1 << 32) if code >> 31 else code, str(code))
+        chain = verdict.text(_VERDICT_CHAIN)
+        return Element(verdict=f"{words} {chain}" if chain else words)
+    return Element(value=show(of.value or (), data.raw(_VALUE) or b""))
+
+
+def pack(forms: Sequence[Form], values: Sequence[str]) -> bytes:
+    """Values as the kernel compares them: each of a concatenation fills whole registers of 4 bytes."""
+    if len(forms) != len(values):
+        raise InvalidObject(
+            f"{len(values)} values where the set has {len(forms)}: {' . '.join(form.name for form in forms)}"
+        )
+    packed = [form.pack(value) for form, value in zip(forms, values, strict=True)]
+    if len(packed) == 1:
+        return packed[0]
+    return b"".join(data + bytes(-len(data) % 4) for data in packed)
+
+
+def show(forms: Sequence[Form], data: bytes) -> tuple[str, ...]:
+    shown = []
+    for form in forms:
+        piece = data[: form.size]
+        shown.append(form.show(piece) if len(piece) == form.size else piece.hex())
+        data = data[form.size + (-form.size % 4) :]
+    return tuple(shown)
+
+
+def _forms(number: int) -> tuple[Form, ...] | None:
+    """A concatenation's type is those of its parts, six bits each."""
+    forms = []
+    while number:
+        forms.append(_FORMS.get(number & 0x3F))
+        number >>= 6
+    known = tuple(form for form in reversed(forms) if form is not None)
+    return known if len(known) == len(forms) else None
+
+
+def _big(found: Attributes, kind: int) -> int:
+    return int.from_bytes(found.raw(kind) or b"", "big")
+
+
+def _answer(connection: Connection, kind: int, question: bytes) -> bytes | None:
+    try:
+        return connection.ask(kind, question)
+    except Refused as refused:
+        if refused.errno == errno.ENOENT:
+            return None
+        raise

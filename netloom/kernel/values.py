@@ -1,0 +1,71 @@
+"""Values of kernel objects: checked when an object is made, packed when it is sent."""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from .errors import InvalidObject
+
+_NAME = re.compile(r"[^\s/:%\0]{1,15}")
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
+
+
+def require_link_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or name in (".", "..") or len(name.encode("utf-8", "replace")) > 15:
+        raise InvalidObject(
+            f"{name[:40]!r} is no name for a link: at most 15 bytes, no space, '/', ':' or '%'"
+        )
+
+
+def require_mac(mac: str | None) -> None:
+    if mac is None:
+        return
+    if not _MAC.fullmatch(mac):
+        raise InvalidObject(f"{mac[:40]!r} is no MAC address: six lower-case pairs such as 02:00:00:00:00:01")
+    if int(mac[1], 16) & 1:
+        raise InvalidObject(f"{mac} is a group's MAC address, no link can have it")
+
+
+def require_range(what: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidObject(f"{what} {value} is not from {low} to {high}")
+
+
+def packed_ip(text: str) -> bytes:
+    """An address of either family.
+
+    >>> packed_ip("10.0.0.1").hex()
+    '0a000001'
+    """
+    try:
+        return socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
+    except (OSError, ValueError):
+        raise InvalidObject(f"{text[:60]!r} is no IP address") from None
+
+
+def packed_cidr(text: str) -> tuple[bytes, int]:
+    """An address and its prefix length; without one, all of its bits."""
+    address, slash, length = text.partition("/")
+    packed = packed_ip(address)
+    if not slash:
+        return packed, len(packed) * 8
+    if not (length.isascii() and length.isdecimal() and int(length[:4]) <= len(packed) * 8):
+        raise InvalidObject(f"{text[:60]!r} has no prefix length that fits its family")
+    return packed, int(length)
+
+
+def packed_network(text: str) -> tuple[bytes, int]:
+    """As `packed_cidr`, of a network: no bit may stand behind the prefix."""
+    packed, prefix = packed_cidr(text)
+    if int.from_bytes(packed, "big") & ((1 << (len(packed) * 8 - prefix)) - 1):
+        raise InvalidObject(f"{text} has bits set after its prefix of {prefix}")
+    return packed, prefix
+
+
+def family_of(packed: bytes) -> int:
+    return socket.AF_INET if len(packed) == 4 else socket.AF_INET6
+
+
+def shown_ip(packed: bytes) -> str:
+    return socket.inet_ntop(family_of(packed), packed)
