@@ -1,0 +1,69 @@
+"""Linux as objects that can be applied, checked and removed.
+
+>>> from netloom.kernel import Bridge, Namespace, Plan, Scope, Up, apply, check, remove
+>>> plan = Plan((Bridge("nl0", mac="02:00:00:00:00:01"), Up("nl0")))
+
+One mechanism stands behind every change that netloom makes to the kernel: a plan of frozen
+objects. `apply` makes it so or leaves everything as it was, `check` lists what differs, `remove`
+takes it away. `netlink` is the wire below, `Dataplane` the thread that does it for an agent.
+"""
+
+from .difference import Difference
+from .errors import (
+    Conflict,
+    DeadlineExceeded,
+    InvalidNamespace,
+    InvalidObject,
+    InvalidPlan,
+    KernelError,
+    LibraryMissing,
+    Malformed,
+    OutcomeUnknown,
+    QueueFull,
+    Refused,
+    Stopped,
+    Unsupported,
+)
+from .namespace import Namespace
+from .objects import (
+    Address,
+    AnyObject,
+    Bridge,
+    BridgePort,
+    Dummy,
+    Forwarding,
+    Hop,
+    Ifb,
+    Ingress,
+    Macvlan,
+    Neighbour,
+    NftElement,
+    NftTable,
+    Object,
+    PortVlan,
+    Redirect,
+    Route,
+    Rule,
+    Scope,
+    Shaper,
+    Sysctl,
+    Tap,
+    Up,
+    Veth,
+    Vlan,
+    Vrf,
+    VrfMember,
+    Vxlan,
+    WireguardDevice,
+    WireguardPeer,
+)
+from .plan import Change, Incomplete, Plan, apply, check, remove
+
+__all__ = [
+    "Address", "AnyObject", "Bridge", "BridgePort", "Change", "Conflict", "DeadlineExceeded", "Difference",
+    "Dummy", "Forwarding", "Hop", "Ifb", "Incomplete", "Ingress", "InvalidNamespace", "InvalidObject",
+    "InvalidPlan", "KernelError", "LibraryMissing", "Macvlan", "Malformed", "Namespace", "Neighbour",
+    "NftElement", "NftTable", "Object", "OutcomeUnknown", "Plan", "PortVlan", "QueueFull", "Redirect",
+    "Refused", "Route", "Rule", "Scope", "Shaper", "Stopped", "Sysctl", "Tap", "Unsupported", "Up", "Veth",
+    "Vlan", "Vrf", "VrfMember", "Vxlan", "WireguardDevice", "WireguardPeer", "apply", "check", "remove",
+]  # fmt: skip

@@ -1,0 +1,34 @@
+"""Every kind of kernel object, and the union that plans are read with."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .address import Address
+from .base import Departure, Object, Scope, Undo, Where
+from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
+from .link import LinkObject
+from .neighbour import Forwarding, Neighbour
+from .nft import NftElement, NftTable
+from .port import BridgePort, PortVlan, VrfMember
+from .route import Hop, Route
+from .rule import Rule
+from .sysctl import Sysctl
+from .tap import Tap
+from .traffic import Ingress, Redirect, Shaper
+from .up import Up
+from .veth import Veth
+from .wireguard import WireguardDevice, WireguardPeer
+
+AnyObject: TypeAlias = (
+    Address | Bridge | BridgePort | Dummy | Forwarding | Ifb | Ingress | Macvlan | Neighbour | NftElement
+    | NftTable | PortVlan | Redirect | Route | Rule | Shaper | Sysctl | Tap | Up | Veth | Vlan | Vrf
+    | VrfMember | Vxlan | WireguardDevice | WireguardPeer
+)  # fmt: skip
+
+__all__ = [
+    "Address", "AnyObject", "Bridge", "BridgePort", "Departure", "Dummy", "Forwarding", "Hop", "Ifb",
+    "Ingress", "LinkObject", "Macvlan", "Neighbour", "NftElement", "NftTable", "Object", "PortVlan",
+    "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up", "Veth", "Vlan", "Vrf",
+    "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
+]  # fmt: skip

@@ -1,0 +1,126 @@
+"""What every kernel object is, and where plans put it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..difference import Difference
+from ..errors import ABSENT, Conflict, InvalidPlan, Refused
+from ..namespace import Namespace
+from ..netlink.connection import Connection
+from ..netlink.message import CREATE, EXCLUSIVE
+
+Where: TypeAlias = Literal["host", "attachment"]
+# A link, by the namespace it is in and its name there.
+LinkName: TypeAlias = tuple[Where, str]
+
+
+class Departure(Struct, frozen=True):
+    """A link that has to go. Whoever runs the plan sees to it: alone, or with others as one group."""
+
+    namespace: Namespace
+    index: int
+    label: str
+
+
+# Takes back one `apply`, exactly: what was there before is there again.
+Undo: TypeAlias = Callable[[], Departure | None]
+
+
+class Scope:
+    """The namespaces that a plan's objects live in."""
+
+    def __init__(self, host: Namespace, attachment: Namespace | None = None) -> None:
+        if attachment is not None and attachment.identity == host.identity:
+            raise InvalidPlan(f"{attachment.name} is the host's own namespace, which no attachment can have")
+        self.host = host
+        self.attachment = attachment
+
+    def at(self, where: Where) -> Namespace:
+        if where == "host":
+            return self.host
+        if self.attachment is None:
+            raise InvalidPlan("the plan has objects in the attachment's namespace, and none was given")
+        return self.attachment
+
+    def has(self, where: Where) -> bool:
+        return where == "host" or self.attachment is not None
+
+
+class Object(
+    Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True
+):
+    """One thing in the kernel: a frozen value with three operations.
+
+    `apply` makes it so, and gives back how to take that back; None if it was so already. What is
+    there but different is a `Conflict`, and is not touched. It leaves nothing behind if it fails.
+    `check` says what is missing or different. `remove` makes it gone; gone already is success.
+    """
+
+    on: Where = "host"
+
+    feature: ClassVar[str] = ""
+
+    @property
+    def label(self) -> str:
+        """How people name it: `address 10.0.0.2/32 on eth0`."""
+        raise NotImplementedError
+
+    def apply(self, scope: Scope) -> Undo | None:
+        raise NotImplementedError
+
+    def check(self, scope: Scope) -> list[Difference]:
+        raise NotImplementedError
+
+    def remove(self, scope: Scope) -> Departure | None:
+        raise NotImplementedError
+
+    def places(self) -> Iterable[Where]:
+        """The namespaces that `apply` and `check` need."""
+        return (self.on,)
+
+    def makes(self) -> Iterable[LinkName]:
+        """The links that come and go with it."""
+        return ()
+
+    def rests_on(self) -> Iterable[LinkName]:
+        """The links that take it along when they go."""
+        return ()
+
+    # What most objects do with rtnetlink. A request is built when its namespace's connection is at
+    # hand, because links have indexes there.
+
+    def _create(
+        self,
+        scope: Scope,
+        kind: int,
+        request: Callable[[Connection], bytes],
+        flags: int = CREATE | EXCLUSIVE,
+    ) -> Undo | None:
+        connection = scope.at(self.on).route
+        try:
+            connection.change(kind, flags, request(connection))
+        except Refused as refused:
+            if refused.errno == errno.EEXIST:
+                return self._keep(scope)
+            raise refused.during(f"cannot add {self.label}") from None
+        return lambda: self.remove(scope)
+
+    def _keep(self, scope: Scope) -> Undo | None:
+        """Something is in our place already: fine if it is as we want it."""
+        differences = self.check(scope)
+        if differences:
+            raise Conflict(differences)
+        return None
+
+    def _delete(self, scope: Scope, kind: int, request: Callable[[Connection], bytes]) -> None:
+        connection = scope.at(self.on).route
+        try:
+            connection.change(kind, 0, request(connection))
+        except Refused as refused:
+            if refused.errno not in ABSENT:
+                raise refused.during(f"cannot remove {self.label}") from None

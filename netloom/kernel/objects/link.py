@@ -1,0 +1,195 @@
+"""Links that rtnetlink makes: what their kinds have in common.
+
+A kind is a declaration: its fields, and a table that says which attribute carries which field.
+Whether the link is up is an object of its own (`Up`), because what protects a link has to be in
+force before it is.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple
+
+from ..difference import Difference, compare, missing
+from ..errors import Conflict, KernelError, Refused, Unsupported
+from ..namespace import Namespace
+from ..netlink import attributes, link
+from ..netlink.attributes import NOTHING, Attributes
+from ..netlink.connection import Connection
+from ..netlink.message import CREATE, EXCLUSIVE
+from ..values import require_link_name, require_mac, require_range
+from .base import Departure, LinkName, Object, Scope, Undo
+
+
+class Form(NamedTuple):
+    build: Callable[[int, Any], bytes]
+    read: Callable[[Attributes, int], Any]
+
+
+U16 = Form(attributes.u16, Attributes.u16)
+U16BE = Form(attributes.u16be, lambda found, number: int.from_bytes(found.raw(number) or b"", "big"))
+U32 = Form(attributes.u32, Attributes.u32)
+FLAG = Form(
+    lambda number, value: attributes.u8(number, int(value)), lambda found, number: bool(found.u8(number))
+)
+
+
+class Data(NamedTuple):
+    """A field of a kind and the attribute for it. With `identity`, a link that differs in it is not ours."""
+
+    field: str
+    number: int
+    form: Form
+    identity: bool = False
+
+
+class LinkObject(Object, frozen=True, kw_only=True):
+    """A link without anything on it. One that has our name but another kind or MAC is not ours."""
+
+    mac: str | None = None
+    mtu: int | None = None
+    txqlen: int | None = None
+
+    kind: ClassVar[str]
+    table: ClassVar[tuple[Data, ...]] = ()
+
+    # Every kind has its name first, so that it can be given by position.
+    @property
+    def _name(self) -> str:
+        name: str = self.name  # type: ignore[attr-defined]
+        return name
+
+    def __post_init__(self) -> None:
+        require_link_name(self._name)
+        require_mac(self.mac)
+        require_range("mtu", self.mtu, 68, 65536)
+        require_range("txqlen", self.txqlen, 0, 1 << 31)
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self._name}"
+
+    def makes(self) -> Iterable[LinkName]:
+        return ((self.on, self._name),)
+
+    def rests_on(self) -> Iterable[LinkName]:
+        parent = self.parent_name()
+        return () if parent is None else ((self.on, parent),)
+
+    def parent_name(self) -> str | None:
+        """The link that it stands on, for kinds that stand on one."""
+        return None
+
+    def apply(self, scope: Scope) -> Undo | None:
+        connection = scope.at(self.on).route
+        try:
+            connection.change(link.NEW, CREATE | EXCLUSIVE, self.creation(scope))
+        except Refused as refused:
+            if refused.errno == errno.EEXIST:
+                return self._keep(scope)
+            raise self.explained(refused) from None
+        return lambda: self.remove(scope)
+
+    def creation(self, scope: Scope) -> bytes:
+        return link.create(self.kind, self._common(scope.at(self.on).route), self.data(scope))
+
+    def _common(self, connection: Connection) -> bytes:
+        parent = self.parent_name()
+        return link.properties(
+            name=self._name,
+            mac=self.mac,
+            mtu=self.mtu,
+            txqlen=self.txqlen,
+            parent=None if parent is None else connection.index(parent),
+        )
+
+    def data(self, scope: Scope) -> bytes:
+        del scope
+        return b"".join(
+            entry.form.build(entry.number, value)
+            for entry in self.table
+            if (value := getattr(self, entry.field)) is not None
+        )
+
+    def explained(self, refused: Refused) -> KernelError:
+        if refused.errno == errno.EOPNOTSUPP:
+            said = f" ({refused.explanation})" if refused.explanation else ""
+            feature = self.feature_needed(refused)
+            return Unsupported(
+                f"cannot create {self.label}: this kernel lacks {feature}{said}", feature=feature
+            )
+        return refused.during(f"cannot create {self.label}")
+
+    def feature_needed(self, refused: Refused) -> str:
+        """What a kernel lacks that does not support such a link."""
+        del refused
+        return self.feature or self.kind
+
+    def check(self, scope: Scope) -> list[Difference]:
+        found = find(scope.at(self.on), self._name)
+        if found is None:
+            return missing(self.label)
+        return self.strangeness(found) or self.drift(found, scope)
+
+    def strangeness(self, found: link.Link) -> list[Difference]:
+        """Why a link of our name is not ours."""
+        if found.kind != self.kind:
+            return compare(self.label, ("kind", self.kind, found.kind or "none"))
+        if self.mac is not None and found.mac != self.mac:
+            return compare(self.label, ("mac", self.mac, found.mac))
+        return self._compared(found, (entry for entry in self.table if entry.identity))
+
+    def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
+        """How a link of ours is not as it should be."""
+        parent = self.parent_name()
+        fields: tuple[tuple[str, object, object], ...] = (
+            ("mtu", self.mtu, found.mtu),
+            ("txqlen", self.txqlen, found.txqlen),
+            ("parent", parent, parent and name_of(scope.at(self.on), found.parent)),
+        )
+        given = (field for field in fields if field[1] is not None)
+        return compare(self.label, *given) + self._compared(
+            found, (entry for entry in self.table if not entry.identity)
+        )
+
+    def _compared(self, found: link.Link, entries: Iterable[Data]) -> list[Difference]:
+        data = found.data or NOTHING
+        fields = []
+        for entry in entries:
+            wanted = getattr(self, entry.field)
+            if wanted is not None:
+                fields.append((entry.field, wanted, entry.form.read(data, entry.number)))
+        return compare(self.label, *fields)
+
+    def remove(self, scope: Scope) -> Departure | None:
+        namespace = scope.at(self.on)
+        found = find(namespace, self._name)
+        if found is None:
+            return None
+        strange = self.strangeness(found)
+        if strange:
+            raise Conflict(strange)
+        return Departure(namespace, found.index, self.label)
+
+
+def find(namespace: Namespace, name: str) -> link.Link | None:
+    """What the kernel says of a link, by name."""
+    try:
+        payload = namespace.route.ask(link.GET, link.get_by_name(name))
+    except Refused as refused:
+        if refused.errno in (errno.ENODEV, errno.EINVAL):
+            return None
+        raise
+    return None if payload is None else link.decode(payload)
+
+
+def name_of(namespace: Namespace, index: int | None) -> str | None:
+    """The name of the link that has an index, for people to read."""
+    if not index:
+        return None
+    try:
+        payload = namespace.route.ask(link.GET, link.get(index))
+    except Refused:
+        return f"link {index}"
+    return None if payload is None else link.decode(payload).name

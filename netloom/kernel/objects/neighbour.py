@@ -1,0 +1,184 @@
+"""Who has an address on a link, and where a bridge or VXLAN sends a MAC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..difference import Difference, compare, missing
+from ..errors import ABSENT, Conflict, InvalidObject, Refused
+from ..netlink import neighbour as wire
+from ..netlink.connection import Connection
+from ..netlink.message import APPEND, CREATE, EXCLUSIVE, REPLACE
+from ..values import family_of, packed_ip, require_link_name, require_mac, require_range, shown_ip
+from .base import LinkName, Object, Scope, Undo
+
+_NOBODY = "00:00:00:00:00:00"
+
+
+class Neighbour(Object, frozen=True, tag="neighbour"):
+    """A permanent entry: the MAC of an address. Without a MAC, we answer for it (proxy)."""
+
+    link: str
+    address: str
+    mac: str | None = None
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+        packed_ip(self.address)
+        require_mac(self.mac)
+
+    @property
+    def label(self) -> str:
+        proxy = "proxy " if self.mac is None else ""
+        return f"{proxy}neighbour {self.address} on {self.link}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def _request(self, connection: Connection) -> bytes:
+        packed = packed_ip(self.address)
+        index = connection.index(self.link)
+        if self.mac is None:
+            return wire.build(family_of(packed), index, address=packed, flags=wire.PROXY)
+        return wire.build(family_of(packed), index, address=packed, mac=self.mac, state=wire.PERMANENT)
+
+    def apply(self, scope: Scope) -> Undo | None:
+        # The kernel takes a proxy that is there already, and says nothing.
+        if self.mac is None and not self.check(scope):
+            return None
+        return self._create(scope, wire.NEW, self._request)
+
+    def _keep(self, scope: Scope) -> Undo | None:
+        """What the kernel has only learned may be replaced; what somebody has set may not."""
+        found = self._find(scope)
+        if found is not None and found.state & wire.PERMANENT:
+            return super()._keep(scope)
+        return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
+
+    def check(self, scope: Scope) -> list[Difference]:
+        found = self._find(scope)
+        if found is None:
+            return missing(self.label)
+        if self.mac is None:
+            return []
+        return compare(
+            self.label,
+            ("mac", self.mac, found.mac),
+            ("state", "permanent", "permanent" if found.state & wire.PERMANENT else "learned"),
+        )
+
+    def _find(self, scope: Scope) -> wire.Neighbour | None:
+        connection = scope.at(self.on).route
+        packed = packed_ip(self.address)
+        try:
+            index = connection.index(self.link)
+            if self.mac is None:
+                listed = map(wire.decode, connection.dump(wire.GET, wire.proxies(family_of(packed))))
+                return next((one for one in listed if (one.index, one.address) == (index, packed)), None)
+            payload = connection.ask(wire.GET, wire.build(family_of(packed), index, address=packed))
+        except Refused as refused:
+            if refused.errno in ABSENT:
+                return None
+            raise
+        return None if payload is None else wire.decode(payload)
+
+    def remove(self, scope: Scope) -> None:
+        found = self._find(scope)
+        if found is None or (self.mac is not None and not found.state & wire.PERMANENT):
+            return
+        if self.mac is not None and found.mac != self.mac:
+            raise Conflict(self.check(scope))
+        self._delete(scope, wire.DELETE, self._request)
+
+
+class Forwarding(Object, frozen=True, tag="forwarding"):
+    """Where a MAC is: behind a bridge's port, or, with `via`, at a VXLAN's far end.
+
+    A VXLAN sends what it knows no place for to every far end of the MAC 00:00:00:00:00:00.
+    """
+
+    link: str
+    mac: str
+    via: str | None = None
+    vlan: int | None = None
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+        if self.mac != _NOBODY:
+            require_mac(self.mac)
+        elif self.via is None:
+            raise InvalidObject(f"{self.label}: {_NOBODY} needs a far end")
+        if self.via is not None:
+            packed_ip(self.via)
+        require_range("VLAN", self.vlan, 1, 4094)
+
+    @property
+    def label(self) -> str:
+        via = "" if self.via is None else f" via {self.via}"
+        vlan = "" if self.vlan is None else f" vlan {self.vlan}"
+        return f"forwarding {self.mac}{via}{vlan} on {self.link}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def _request(self, connection: Connection) -> bytes:
+        far = None if self.via is None else packed_ip(self.via)
+        return wire.build(
+            wire.AF_BRIDGE,
+            connection.index(self.link),
+            address=far,
+            mac=self.mac,
+            vlan=self.vlan,
+            state=wire.NOARP if far is None else wire.PERMANENT,
+            flags=wire.MASTER if far is None else wire.SELF,
+        )
+
+    def apply(self, scope: Scope) -> Undo | None:
+        differences = self.check(scope)
+        if not differences:
+            return None
+        if differences[0].what == "different":
+            raise Conflict(differences)
+        how = APPEND if self.mac == _NOBODY else EXCLUSIVE
+        return self._create(scope, wire.NEW, self._request, CREATE | how)
+
+    def check(self, scope: Scope) -> list[Difference]:
+        found = self._find(scope)
+        if not found:
+            return missing(self.label)
+        wanted = None if self.via is None else packed_ip(self.via)
+        if self.mac == _NOBODY:
+            return [] if any(one.address == wanted for one in found) else missing(self.label)
+        one = found[0]
+        far = None if one.address is None else shown_ip(one.address)
+        kept = bool(one.state & (wire.PERMANENT | wire.NOARP)) and not one.flags & wire.LEARNED
+        return compare(
+            self.label,
+            ("far end", None if wanted is None else shown_ip(wanted), far),
+            ("state", "static", "static" if kept else "learned"),
+        )
+
+    def _find(self, scope: Scope) -> list[wire.Neighbour]:
+        connection = scope.at(self.on).route
+        try:
+            index = connection.index(self.link)
+        except Refused as refused:
+            if refused.errno in ABSENT:
+                return []
+            raise
+        listed = map(wire.decode, connection.dump(wire.GET, wire.forwarding_of(index)))
+        return [
+            one
+            for one in listed
+            if (one.index, one.mac) == (index, self.mac)
+            and (self.vlan is None or one.vlan == self.vlan)
+            and ((one.master is None) if self.via is not None else (one.master is not None))
+        ]
+
+    def remove(self, scope: Scope) -> None:
+        differences = self.check(scope)
+        if differences:
+            if differences[0].what == "different":
+                raise Conflict(differences)
+            return
+        self._delete(scope, wire.DELETE, self._request)

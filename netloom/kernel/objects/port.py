@@ -1,0 +1,205 @@
+"""Links as ports of a bridge, or members of a VRF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from ..difference import Difference, compare, missing
+from ..errors import ABSENT, Conflict, Refused
+from ..netlink import bridge_vlan, link
+from ..netlink.attributes import NOTHING
+from ..netlink.connection import Connection
+from ..values import require_link_name, require_range
+from .base import LinkName, Object, Scope, Undo
+from .link import FLAG, Data, find, name_of
+
+
+class _Member(Object, frozen=True, kw_only=True):
+    """A link that has a master. One that belongs to another already is not taken away from it."""
+
+    master_kind: ClassVar[str]
+    table: ClassVar[tuple[Data, ...]] = ()
+
+    @property
+    def _link(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def _master(self) -> str:
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        require_link_name(self._link)
+        require_link_name(self._master)
+
+    @property
+    def label(self) -> str:
+        return f"{self._link} in {self.master_kind} {self._master}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self._link),)
+
+    def _port_data(self) -> bytes:
+        return b"".join(
+            entry.form.build(entry.number, value)
+            for entry in self.table
+            if (value := getattr(self, entry.field)) is not None
+        )
+
+    def apply(self, scope: Scope) -> Undo | None:
+        found = find(scope.at(self.on), self._link)
+        if found is not None and found.master:
+            return self._keep(scope)
+        connection = scope.at(self.on).route
+        try:
+            index = connection.index(self._link)
+            connection.change(
+                link.SET, 0, link.change(index, link.properties(master=connection.index(self._master)))
+            )
+        except Refused as refused:
+            raise refused.during(f"cannot put {self.label}") from None
+        try:
+            self._set_port(connection, index)
+        except Refused as refused:
+            connection.change(link.SET, 0, link.change(index, link.properties(master=0)))
+            raise refused.during(f"cannot set up {self.label}") from None
+        return lambda: self.remove(scope)
+
+    def _set_port(self, connection: Connection, index: int) -> None:
+        data = self._port_data()
+        if data:
+            connection.change(link.NEW, 0, link.change_port(index, self.master_kind, data))
+
+    def check(self, scope: Scope) -> list[Difference]:
+        namespace = scope.at(self.on)
+        found = find(namespace, self._link)
+        if found is None or not found.master:
+            return missing(self.label)
+        differences = compare(self.label, ("master", self._master, name_of(namespace, found.master)))
+        data = found.port or NOTHING
+        return differences or compare(
+            self.label,
+            *(
+                (entry.field, wanted, entry.form.read(data, entry.number))
+                for entry in self.table
+                if (wanted := getattr(self, entry.field)) is not None
+            ),
+        )
+
+    def remove(self, scope: Scope) -> None:
+        namespace = scope.at(self.on)
+        found = find(namespace, self._link)
+        if found is None or not found.master:
+            return
+        master = name_of(namespace, found.master)
+        if master != self._master:
+            raise Conflict(compare(self.label, ("master", self._master, master)))
+        self._delete(scope, link.SET, lambda _: link.change(found.index, link.properties(master=0)))
+
+
+class BridgePort(_Member, frozen=True, tag="bridge-port"):
+    """With `isolated`, it talks to ports that are not; with `hairpin`, a frame may leave where it came."""
+
+    link: str
+    bridge: str
+    hairpin: bool | None = None
+    isolated: bool | None = None
+    learning: bool | None = None
+    flood: bool | None = None
+    neighbour_suppression: bool | None = None
+
+    master_kind: ClassVar[str] = "bridge"
+    table: ClassVar[tuple[Data, ...]] = (
+        Data("hairpin", 4, FLAG),
+        Data("isolated", 33, FLAG),
+        Data("learning", 8, FLAG),
+        Data("flood", 9, FLAG),
+        Data("neighbour_suppression", 32, FLAG),
+    )
+
+    @property
+    def _link(self) -> str:
+        return self.link
+
+    @property
+    def _master(self) -> str:
+        return self.bridge
+
+
+class VrfMember(_Member, frozen=True, tag="vrf-member"):
+    link: str
+    vrf: str
+
+    master_kind: ClassVar[str] = "vrf"
+
+    @property
+    def _link(self) -> str:
+        return self.link
+
+    @property
+    def _master(self) -> str:
+        return self.vrf
+
+
+class PortVlan(Object, frozen=True, tag="port-vlan"):
+    """A VLAN that a port of a VLAN-aware bridge carries, or, with `itself`, the bridge as a host.
+
+    `pvid`: untagged frames that arrive belong to it. `untagged`: its frames leave without a tag.
+    """
+
+    link: str
+    vlan: int
+    pvid: bool = False
+    untagged: bool = False
+    itself: bool = False
+
+    feature: ClassVar[str] = "bridge-vlan"
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+        require_range("VLAN", self.vlan, 1, 4094)
+
+    @property
+    def label(self) -> str:
+        return f"vlan {self.vlan} on {self.link}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def _request(self, connection: Connection) -> bytes:
+        return bridge_vlan.build(
+            connection.index(self.link),
+            bridge_vlan.Membership(self.vlan, self.pvid, self.untagged),
+            itself=self.itself,
+        )
+
+    def apply(self, scope: Scope) -> Undo | None:
+        differences = self.check(scope)
+        if not differences:
+            return None
+        if differences[0].what == "different":
+            raise Conflict(differences)
+        return self._create(scope, bridge_vlan.NEW, self._request, 0)
+
+    def check(self, scope: Scope) -> list[Difference]:
+        connection = scope.at(self.on).route
+        try:
+            index = connection.index(self.link)
+        except Refused as refused:
+            if refused.errno in ABSENT:
+                return missing(self.label)
+            raise
+        found = next((one for one in bridge_vlan.of_link(connection, index) if one.vlan == self.vlan), None)
+        if found is None:
+            return missing(self.label)
+        return compare(
+            self.label, ("pvid", self.pvid, found.pvid), ("untagged", self.untagged, found.untagged)
+        )
+
+    def remove(self, scope: Scope) -> None:
+        differences = self.check(scope)
+        if not differences:
+            self._delete(scope, bridge_vlan.DELETE, self._request)
+        elif differences[0].what == "different":
+            raise Conflict(differences)

@@ -1,0 +1,231 @@
+"""A route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from ..difference import Difference, compare, missing
+from ..errors import InvalidObject, Refused
+from ..namespace import Namespace
+from ..netlink import route as wire
+from ..netlink.connection import Connection
+from ..values import (
+    family_of,
+    packed_ip,
+    packed_network,
+    require_link_name,
+    require_range,
+    shown_ip,
+)
+from .base import LinkName, Object, Scope, Undo
+from .link import name_of
+
+# Marks what is ours: `ip route show proto 78`.
+PROTOCOL = 78
+
+_KINDS = {
+    "unicast": wire.UNICAST,
+    "local": wire.LOCAL,
+    "blackhole": wire.BLACKHOLE,
+    "unreachable": wire.UNREACHABLE,
+    "prohibit": wire.PROHIBIT,
+}
+_KIND_NAMES = {number: name for name, number in _KINDS.items()}
+_IPV6_METRIC = 1024  # what the kernel takes for none
+
+
+class Hop(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One of several ways, with its share of the traffic."""
+
+    link: str | None = None
+    via: str | None = None
+    weight: int = 1
+    onlink: bool = False
+
+
+class Route(Object, frozen=True, tag="route"):
+    """Where packets to a destination go: `link`, `via` a gateway, or several `hops`; or nowhere.
+
+    `metric` and the place (destination and table) tell routes apart. `mtu` and `advmss` hold for
+    this route only. `onlink` says that the gateway is there, whatever the addresses say.
+    """
+
+    destination: str
+    link: str | None = None
+    via: str | None = None
+    onlink: bool = False
+    hops: tuple[Hop, ...] = ()
+    metric: int = 0
+    table: int = wire.MAIN
+    source: str | None = None
+    mtu: int | None = None
+    advmss: int | None = None
+    kind: Literal["unicast", "local", "blackhole", "unreachable", "prohibit"] = "unicast"
+
+    def __post_init__(self) -> None:
+        packed, _ = packed_network(self.destination)
+        require_range("table", self.table, 1, 0xFFFFFFFF)
+        require_range("metric", self.metric, 0, 0xFFFFFFFF)
+        require_range("mtu", self.mtu, 1, 65535)
+        require_range("advmss", self.advmss, 1, 65535)
+        if self.hops and (self.link or self.via):
+            raise InvalidObject(f"{self.label}: give hops, or link and via, not both")
+        for hop in self._hops():
+            self._validate_hop(hop, packed)
+        if self.source is not None and len(packed_ip(self.source)) != len(packed):
+            raise InvalidObject(f"{self.label}: source {self.source} is of the other family")
+        if self.kind in ("unicast", "local") and not self._hops():
+            raise InvalidObject(f"{self.label}: it leads nowhere; give a link, a gateway or a kind")
+        if self.kind not in ("unicast", "local") and self._hops():
+            raise InvalidObject(f"{self.label}: a {self.kind} route has no way out")
+
+    def _validate_hop(self, hop: Hop, destination: bytes) -> None:
+        if hop.link is not None:
+            require_link_name(hop.link)
+        if hop.via is not None and len(packed_ip(hop.via)) < len(destination):
+            raise InvalidObject(f"{self.label}: gateway {hop.via} is of the other family")
+        if hop.link is None and hop.via is None:
+            raise InvalidObject(f"{self.label}: a hop needs a link or a gateway")
+        require_range("weight", hop.weight, 1, 256)
+
+    def _hops(self) -> tuple[Hop, ...]:
+        if self.link is None and self.via is None:
+            return self.hops
+        return (Hop(self.link, self.via, 1, self.onlink),)
+
+    @property
+    def label(self) -> str:
+        kind = "" if self.kind == "unicast" else f"{self.kind} "
+        table = "" if self.table == wire.MAIN else f" in table {self.table}"
+        return f"{kind}route {self.destination}{table}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        hops = self._hops()
+        return [(self.on, hop.link) for hop in hops if hop.link] if all(hop.link for hop in hops) else ()
+
+    def _request(self, connection: Connection) -> bytes:
+        packed, prefix = packed_network(self.destination)
+        hops = self._resolved(connection)
+        # IPv4 wants to be told that a destination without a gateway is on the link itself.
+        near = len(packed) == 4 and hops and all(hop.gateway is None for hop in hops)
+        scope = wire.UNIVERSE
+        if self.kind == "local":
+            scope = wire.HOST_SCOPE
+        elif near:
+            scope = wire.LINK_SCOPE
+        return wire.build(
+            family_of(packed),
+            packed,
+            prefix,
+            hops=hops,
+            table=self.table,
+            kind=_KINDS[self.kind],
+            scope=scope,
+            protocol=PROTOCOL,
+            priority=self.metric,
+            source=None if self.source is None else packed_ip(self.source),
+            mtu=self.mtu,
+            advmss=self.advmss,
+        )
+
+    def _resolved(self, connection: Connection) -> list[wire.Hop]:
+        return [
+            wire.Hop(
+                None if hop.link is None else connection.index(hop.link),
+                None if hop.via is None else packed_ip(hop.via),
+                hop.weight,
+                hop.onlink,
+            )
+            for hop in self._hops()
+        ]
+
+    def apply(self, scope: Scope) -> Undo | None:
+        return self._create(scope, wire.NEW, self._request)
+
+    def check(self, scope: Scope) -> list[Difference]:
+        namespace = scope.at(self.on)
+        try:
+            hops = self._resolved(namespace.route)
+        except Refused:
+            return missing(self.label)
+        same = self._in_the_same_place(namespace)
+        if not same:
+            return missing(self.label)
+        compared = [self._compare(found, hops, namespace) for found in same]
+        return min(compared, key=len)
+
+    def _in_the_same_place(self, namespace: Namespace) -> list[wire.Route]:
+        packed, prefix = packed_network(self.destination)
+        family = family_of(packed)
+        listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table))
+        return [
+            found
+            for found in map(wire.decode, listed)
+            if (found.destination, found.prefix, found.priority, found.table)
+            == (packed, prefix, self._metric(packed), self.table)
+            and not found.flags & wire.CLONED
+        ]
+
+    def _compare(self, found: wire.Route, hops: list[wire.Hop], namespace: Namespace) -> list[Difference]:
+        fields: list[tuple[str, object, object]] = [
+            ("kind", self.kind, _KIND_NAMES.get(found.kind, f"kind {found.kind}"))
+        ]
+        if self._hops():
+            # Of a gateway without a link, the kernel finds the link, and lists it.
+            named = all(hop.index is not None for hop in hops)
+            fields.append(("way", _ways(hops, namespace, named), _ways(found.hops, namespace, named)))
+        optional: tuple[tuple[str, object, object], ...] = (
+            (
+                "source",
+                None if self.source is None else shown_ip(packed_ip(self.source)),
+                None if found.source is None else shown_ip(found.source),
+            ),
+            ("mtu", self.mtu, found.mtu),
+            ("advmss", self.advmss, found.advmss),
+        )
+        fields += [field for field in optional if field[1] is not None]
+        return compare(self.label, *fields)
+
+    def remove(self, scope: Scope) -> None:
+        """Takes away our own route only: one that somebody else put there has another protocol."""
+        packed, prefix = packed_network(self.destination)
+        family, metric = family_of(packed), self._metric(packed)
+        # A deletion without a metric takes whatever metric there is.
+        if not metric:
+            here = self._in_the_same_place(scope.at(self.on))
+            if all(found.protocol != PROTOCOL for found in here):
+                return
+        place = wire.build(
+            family,
+            packed,
+            prefix,
+            table=self.table,
+            kind=0,
+            scope=wire.NOWHERE,
+            protocol=PROTOCOL,
+            priority=metric,
+        )
+        self._delete(scope, wire.DELETE, lambda _: place)
+
+    def _metric(self, destination: bytes) -> int:
+        return self.metric or (_IPV6_METRIC if len(destination) == 16 else 0)
+
+
+def _ways(hops: Iterable[wire.Hop], namespace: Namespace, named: bool) -> str:
+    """Ways in words, the same for the same ways."""
+    shown = []
+    for hop in hops:
+        words = []
+        if hop.gateway is not None:
+            words.append(f"via {shown_ip(hop.gateway)}")
+        if hop.index and named:
+            words.append(f"dev {name_of(namespace, hop.index)}")
+        if hop.onlink:
+            words.append("onlink")
+        if hop.weight != 1:
+            words.append(f"weight {hop.weight}")
+        shown.append(" ".join(words))
+    return ", ".join(sorted(shown))

@@ -1,0 +1,112 @@
+"""A policy rule."""
+
+from __future__ import annotations
+
+import socket
+from typing import Literal
+
+from ..difference import Difference, missing
+from ..errors import InvalidObject
+from ..netlink import rule as wire
+from ..netlink.connection import Connection
+from ..values import packed_network, require_link_name, require_range
+from .base import Object, Scope, Undo
+from .route import PROTOCOL
+
+_ACTIONS = {
+    "lookup": wire.LOOKUP,
+    "blackhole": wire.BLACKHOLE,
+    "unreachable": wire.UNREACHABLE,
+    "prohibit": wire.PROHIBIT,
+}
+_FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
+
+
+class Rule(Object, frozen=True, tag="rule"):
+    """Which packets are routed by which table. A rule is all of its fields: another one is another rule."""
+
+    priority: int
+    family: Literal["ipv4", "ipv6"]
+    table: int | None = None
+    source: str | None = None
+    destination: str | None = None
+    iif: str | None = None
+    oif: str | None = None
+    mark: int | None = None
+    mask: int | None = None
+    l3mdev: bool = False
+    invert: bool = False
+    suppress_prefix: int | None = None
+    action: Literal["lookup", "blackhole", "unreachable", "prohibit"] = "lookup"
+
+    def __post_init__(self) -> None:
+        require_range("priority", self.priority, 1, 0xFFFFFFFF)
+        require_range("table", self.table, 1, 0xFFFFFFFF)
+        require_range("mark", self.mark, 0, 0xFFFFFFFF)
+        require_range("mask", self.mask, 0, 0xFFFFFFFF)
+        require_range("suppress_prefix", self.suppress_prefix, 0, 128)
+        for name in (self.iif, self.oif):
+            if name is not None:
+                require_link_name(name)
+        if (self.action == "lookup" and not self.l3mdev) != (self.table is not None):
+            raise InvalidObject(f"{self.label}: a table is for lookup, and lookup needs one")
+        if self.mask is not None and self.mark is None:
+            raise InvalidObject(f"{self.label}: a mask needs a mark")
+        size = 4 if self.family == "ipv4" else 16
+        for network in (self.source, self.destination):
+            if network is not None and len(packed_network(network)[0]) != size:
+                raise InvalidObject(f"{self.label}: {network} is not {self.family}")
+
+    @property
+    def label(self) -> str:
+        return f"{self.family} rule {self.priority}"
+
+    def _wire(self) -> wire.Rule:
+        # The kernel gives a mark a mask of all bits where none is given, and says so.
+        mask = 0xFFFFFFFF if self.mark is not None and self.mask is None else self.mask
+        return wire.Rule(
+            family=_FAMILIES[self.family],
+            priority=self.priority,
+            action=_ACTIONS[self.action],
+            table=self.table or 0,
+            invert=self.invert,
+            source=_network(self.source),
+            destination=_network(self.destination),
+            iif=self.iif,
+            oif=self.oif,
+            mark=self.mark,
+            mask=mask,
+            l3mdev=self.l3mdev,
+            suppress=self.suppress_prefix,
+            protocol=PROTOCOL,
+        )
+
+    def apply(self, scope: Scope) -> Undo | None:
+        return self._create(scope, wire.NEW, self._request)
+
+    def check(self, scope: Scope) -> list[Difference]:
+        wanted = _comparable(self._wire())
+        listed = scope.at(self.on).route.dump(wire.GET, wire.everything(_FAMILIES[self.family]))
+        found = (_comparable(wire.decode(payload)) for payload in listed)
+        return [] if any(rule == wanted for rule in found) else missing(self.label)
+
+    def remove(self, scope: Scope) -> None:
+        # What a deletion does not name may be anything: ours gone, it would take a narrower rule.
+        if not self.check(scope):
+            self._delete(scope, wire.DELETE, self._request)
+
+    def _request(self, connection: Connection) -> bytes:
+        del connection  # rules name links by name
+        return wire.build(self._wire())
+
+
+def _network(text: str | None) -> tuple[bytes, int] | None:
+    return None if text is None else packed_network(text)
+
+
+def _comparable(rule: wire.Rule) -> tuple[object, ...]:
+    """Without what may differ between equal rules: who made it, and a table that is not looked up in."""
+    return (
+        rule.family, rule.priority, rule.action, rule.table, rule.invert, rule.source, rule.destination,
+        rule.iif, rule.oif, rule.mark or 0, rule.mask or 0, rule.l3mdev, rule.suppress,
+    )  # fmt: skip

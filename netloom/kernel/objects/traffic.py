@@ -1,0 +1,238 @@
+"""Traffic control: hooks, redirection, and shaping."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+from ..difference import Difference, compare, missing
+from ..errors import ABSENT, Conflict, KernelError, Refused, Unsupported
+from ..netlink import filter as filters
+from ..netlink import qdisc
+from ..netlink.connection import Connection
+from ..netlink.message import CREATE, EXCLUSIVE
+from ..values import require_link_name, require_range
+from .base import LinkName, Object, Scope, Undo
+from .link import name_of
+
+# A root qdisc with this handle ("nl") is ours: `tc qdisc` shows it as 6e6c:.
+HANDLE = 0x6E6C0000
+
+
+class Ingress(Object, frozen=True, tag="ingress"):
+    """The hook at which filters see what arrives on a link (and, with `clsact`, what leaves it)."""
+
+    link: str
+    kind: Literal["ingress", "clsact"] = "ingress"
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} hook on {self.link}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def _request(self, connection: Connection) -> bytes:
+        return qdisc.ingress(connection.index(self.link), self.kind)
+
+    def apply(self, scope: Scope) -> Undo | None:
+        try:
+            return self._create(scope, qdisc.NEW, self._request)
+        except Refused as refused:
+            raise _explained(refused, self.label, self.kind) from None
+
+    def check(self, scope: Scope) -> list[Difference]:
+        found = next((one for one in _qdiscs(scope, self) if one.parent == qdisc.INGRESS), None)
+        if found is None:
+            return missing(self.label)
+        return compare(self.label, ("kind", self.kind, found.kind))
+
+    def remove(self, scope: Scope) -> None:
+        differences = self.check(scope)
+        if not differences:
+            self._delete(scope, qdisc.DELETE, self._request)
+        elif differences[0].what == "different":
+            raise Conflict(differences)
+
+
+class Redirect(Object, frozen=True, tag="redirect"):
+    """Everything that arrives on a link goes out of another one. It needs the link's `Ingress`.
+
+    `auto` takes matchall where the kernel has it, else u32; both do the same.
+    """
+
+    link: str
+    to: str
+    classifier: Literal["auto", "matchall", "u32"] = "auto"
+    priority: int = 1
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+        require_link_name(self.to)
+        require_range("priority", self.priority, 1, 65535)
+
+    @property
+    def label(self) -> str:
+        return f"redirect from {self.link} to {self.to}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def apply(self, scope: Scope) -> Undo | None:
+        # The kernel would add a second u32 filter of the same priority without a word.
+        differences = self.check(scope)
+        if not differences:
+            return None
+        if differences[0].what == "different":
+            raise Conflict(differences)
+        if self.classifier == "auto":
+            try:
+                return self._make(scope, "matchall")
+            except Unsupported:
+                return self._make(scope, "u32")
+        return self._make(scope, self.classifier)
+
+    def _make(self, scope: Scope, kind: str) -> Undo:
+        connection = scope.at(self.on).route
+        try:
+            request = filters.redirect(
+                connection.index(self.link), connection.index(self.to), kind=kind, priority=self.priority
+            )
+            connection.change(filters.NEW, CREATE | EXCLUSIVE, request)
+        except Refused as refused:
+            raise _explained(refused, self.label, kind) from None
+        return lambda: self.remove(scope)
+
+    def check(self, scope: Scope) -> list[Difference]:
+        found = self._find(scope)
+        if found is None:
+            return missing(self.label)
+        fields: list[tuple[str, object, object]] = [
+            ("target", self.to, name_of(scope.at(self.on), found.redirect) or "none")
+        ]
+        if self.classifier != "auto":
+            fields.append(("classifier", self.classifier, found.kind))
+        return compare(self.label, *fields)
+
+    def _find(self, scope: Scope) -> filters.Filter | None:
+        connection = scope.at(self.on).route
+        try:
+            listed = connection.dump(filters.GET, filters.of_link(connection.index(self.link)))
+        except Refused as refused:
+            # Without a hook, there is no parent to ask for.
+            if refused.errno in ABSENT or refused.errno == errno.EINVAL:
+                return None
+            raise
+        # A u32 filter is listed with its hash tables, which redirect nothing and have no items in the handle.
+        found = [one for one in map(filters.decode, listed) if one.priority == self.priority]
+        return next((one for one in found if one.redirect is not None), next(iter(found), None))
+
+    def remove(self, scope: Scope) -> None:
+        found = self._find(scope)
+        if found is None:
+            return
+        if found.redirect:  # 0: the link that it led to is gone
+            differences = compare(
+                self.label, ("target", self.to, name_of(scope.at(self.on), found.redirect) or "none")
+            )
+            if differences:
+                raise Conflict(differences)
+        elif found.redirect is None:
+            raise Conflict(self.check(scope))
+        self._delete(
+            scope,
+            filters.DELETE,
+            lambda connection: filters.at_priority(connection.index(self.link), self.priority),
+        )
+
+
+class Shaper(Object, frozen=True, tag="shaper"):
+    """How fast a link may send: `rate` in bytes a second, `burst` bytes at once, `limit` bytes waiting."""
+
+    link: str
+    rate: int
+    burst: int
+    limit: int
+
+    kind: ClassVar[str] = "tbf"
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+        require_range("rate", self.rate, 1, 1 << 40)
+        require_range("burst", self.burst, 1, 1 << 31)
+        require_range("limit", self.limit, 1, 0xFFFFFFFF)
+
+    @property
+    def label(self) -> str:
+        return f"shaper of {self.link}"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def _request(self, connection: Connection) -> bytes:
+        bucket = qdisc.TokenBucket(self.rate, self.burst, self.limit)
+        return qdisc.token_bucket(connection.index(self.link), HANDLE, bucket)
+
+    def apply(self, scope: Scope) -> Undo | None:
+        try:
+            return self._create(scope, qdisc.NEW, self._request)
+        except Refused as refused:
+            raise _explained(refused, self.label, self.kind) from None
+
+    def check(self, scope: Scope) -> list[Difference]:
+        found = self._find(scope)
+        if found is None:
+            return missing(self.label)
+        if (found.kind, found.handle) != (self.kind, HANDLE):
+            return compare(
+                self.label,
+                ("qdisc", f"{self.kind} {HANDLE >> 16:x}:", f"{found.kind} {found.handle >> 16:x}:"),
+            )
+        bucket = qdisc.decode_token_bucket(found.options)
+        # The kernel keeps the burst as a time, in ticks of 64 ns.
+        blur = 2 + 2 * 64 * self.rate // 1_000_000_000
+        burst = self.burst if abs(bucket.burst - self.burst) <= blur else bucket.burst
+        return compare(
+            self.label,
+            ("rate", self.rate, bucket.rate),
+            ("burst", self.burst, burst),
+            ("limit", self.limit, bucket.limit),
+        )
+
+    def _find(self, scope: Scope) -> qdisc.Qdisc | None:
+        """The root qdisc that somebody set; the kernel's own have no handle."""
+        return next((one for one in _qdiscs(scope, self) if one.parent == qdisc.ROOT and one.handle), None)
+
+    def remove(self, scope: Scope) -> None:
+        found = self._find(scope)
+        if found is None:
+            return
+        if (found.kind, found.handle) != (self.kind, HANDLE):
+            raise Conflict(self.check(scope))
+        self._delete(scope, qdisc.DELETE, lambda _: qdisc.at_root(found.index))
+
+
+def _qdiscs(scope: Scope, of: Ingress | Shaper) -> list[qdisc.Qdisc]:
+    connection = scope.at(of.on).route
+    try:
+        index = connection.index(of.link)
+        listed = connection.dump(qdisc.GET, qdisc.of_link(index))
+    except Refused as refused:
+        if refused.errno in ABSENT:
+            return []
+        raise
+    return [one for one in map(qdisc.decode, listed) if one.index == index]
+
+
+def _explained(refused: Refused, label: str, feature: str) -> KernelError:
+    """The kernel says of a kind that it does not know that it is not found."""
+    words = refused.explanation.lower()
+    if "unknown" in words or "not found" in words or "failed to load" in words:
+        return Unsupported(
+            f"cannot add {label}: this kernel has no {feature} ({refused.explanation})", feature=feature
+        )
+    return refused if refused.context else refused.during(f"cannot add {label}")

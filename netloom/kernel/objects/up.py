@@ -1,0 +1,78 @@
+"""That a link is up."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+from collections.abc import Iterable
+from struct import Struct
+
+from ..difference import Difference, compare, missing
+from ..errors import ABSENT, Refused
+from ..namespace import Namespace
+from ..netlink import link
+from ..values import require_link_name
+from .base import LinkName, Object, Scope, Undo
+
+_SIOCGIFFLAGS = 0x8913
+_IFREQ = Struct("=16sH22x")
+
+
+class Up(Object, frozen=True, tag="up"):
+    """With `stay`, removal leaves it up: for links that are not the plan's own, such as `lo`."""
+
+    link: str
+    stay: bool = False
+
+    def __post_init__(self) -> None:
+        require_link_name(self.link)
+
+    @property
+    def label(self) -> str:
+        return f"link {self.link} up"
+
+    def rests_on(self) -> Iterable[LinkName]:
+        return ((self.on, self.link),)
+
+    def apply(self, scope: Scope) -> Undo | None:
+        namespace = scope.at(self.on)
+        if self._is_up(namespace):
+            return None
+        self._set(namespace, up=True)
+
+        def undo() -> None:
+            self._set(namespace, up=False)
+
+        return undo
+
+    def check(self, scope: Scope) -> list[Difference]:
+        try:
+            up = self._is_up(scope.at(self.on))
+        except Refused as refused:
+            if refused.errno in ABSENT:
+                return missing(self.label)
+            raise
+        return compare(self.label, ("state", "up", "up" if up else "down"))
+
+    def remove(self, scope: Scope) -> None:
+        if self.stay:
+            return
+        try:
+            self._set(scope.at(self.on), up=False)
+        except Refused as refused:
+            if refused.errno not in ABSENT:
+                raise
+
+    def _is_up(self, namespace: Namespace) -> bool:
+        try:
+            answer = fcntl.ioctl(namespace.route, _SIOCGIFFLAGS, _IFREQ.pack(self.link.encode(), 0))
+        except OSError as cause:
+            raise Refused(cause.errno or errno.ENODEV, context=f"link {self.link}") from None
+        return bool(_IFREQ.unpack(answer)[1] & link.UP)
+
+    def _set(self, namespace: Namespace, *, up: bool) -> None:
+        connection = namespace.route
+        try:
+            connection.change(link.SET, 0, link.change(connection.index(self.link), up=up))
+        except Refused as refused:
+            raise refused.during(f"cannot set link {self.link} {'up' if up else 'down'}") from None

@@ -1,0 +1,58 @@
+"""A pair of links: what goes into one comes out of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from ..difference import Difference, compare
+from ..errors import Conflict
+from ..netlink import link
+from ..values import require_link_name, require_mac
+from .base import LinkName, Scope, Undo, Where
+from .link import LinkObject, find
+
+
+class Veth(LinkObject, frozen=True, tag="veth"):
+    """The peer is born in its namespace; both ends come and go together."""
+
+    name: str
+    peer: str
+    peer_on: Where = "attachment"
+    peer_mac: str | None = None
+
+    kind: ClassVar[str] = "veth"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_link_name(self.peer)
+        require_mac(self.peer_mac)
+
+    def places(self) -> Iterable[Where]:
+        return (self.on, self.peer_on)
+
+    def makes(self) -> Iterable[LinkName]:
+        return ((self.on, self.name), (self.peer_on, self.peer))
+
+    def data(self, scope: Scope) -> bytes:
+        peer = link.properties(name=self.peer, mac=self.peer_mac, mtu=self.mtu, txqlen=self.txqlen)
+        netns = None if self.peer_on == self.on else scope.at(self.peer_on).fileno()
+        return link.veth_peer(peer, netns)
+
+    def _keep(self, scope: Scope) -> Undo | None:
+        # The kernel says "exists" of either end's name.
+        if find(scope.at(self.on), self.name) is None:
+            label = f"veth {self.peer}"
+            raise Conflict(compare(label, ("peer", self.name, "something else")))
+        return super()._keep(scope)
+
+    def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
+        differences = super().drift(found, scope)
+        peer = find(scope.at(self.peer_on), self.peer)
+        if peer is None or peer.kind != "veth" or (found.parent, peer.parent) != (peer.index, found.index):
+            return [*differences, *compare(self.label, ("peer", self.peer, "another link"))]
+        fields: tuple[tuple[str, object, object], ...] = (
+            ("peer's mac", self.peer_mac, peer.mac),
+            ("peer's mtu", self.mtu, peer.mtu),
+        )
+        return differences + compare(self.label, *(field for field in fields if field[1] is not None))
