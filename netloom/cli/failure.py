@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 
 from ..cni import (
     AttachmentBusy,
@@ -95,6 +96,8 @@ def report(error: Exception, args: argparse.Namespace) -> int:
         status, fields, lines = USAGE, {"error": str(error)}, [f"error: {printable(str(error))}"]
     elif isinstance(error, CNIError | Advised):
         status, fields, lines = _explained(error)
+    elif "netloom.kernel" in sys.modules and (explained := _explained_by_kernel(error)):
+        status, fields, lines = explained
     else:
         raise error
     if getattr(args, "json", False):
@@ -103,6 +106,13 @@ def report(error: Exception, args: argparse.Namespace) -> int:
     else:
         complain(*lines)
     return status
+
+
+def _explained_by_kernel(error: Exception) -> tuple[int, dict[str, object], list[str]] | None:
+    """Commands that have nothing to do with the kernel do not pay for its module."""
+    from .kernel_failure import explained
+
+    return explained(error)
 
 
 def _explained(raised: CNIError | Advised) -> tuple[int, dict[str, object], list[str]]:

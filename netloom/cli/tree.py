@@ -39,6 +39,16 @@ TREE: Mapping[str, Command | Group] = {
         },
         valued=frozenset({"-i", "--ifname", "--cache-dir", "--timeout"}),
     ),
+    "plan": Group(
+        "kernel objects written down by hand",
+        {
+            "apply": Command("make the objects of a plan", "netloom.cli.plan.apply"),
+            "check": Command("compare a plan with the kernel", "netloom.cli.plan.check"),
+            "remove": Command("remove the objects of a plan", "netloom.cli.plan.remove"),
+        },
+        valued=frozenset({"--netns"}),
+    ),
+    "doctor": Command("list what this machine's kernel can do", "netloom.cli.doctor"),
     "completion": Command("print a completion script for a shell", "netloom.cli.completion"),
 }
 

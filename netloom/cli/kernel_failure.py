@@ -1,0 +1,66 @@
+"""Errors of `netloom.kernel` for the person at the terminal."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from msgspec import to_builtins
+
+from ..kernel import (
+    Conflict,
+    DeadlineExceeded,
+    Incomplete,
+    InvalidNamespace,
+    InvalidObject,
+    InvalidPlan,
+    KernelError,
+    LibraryMissing,
+    Unsupported,
+)
+from .output import printable
+from .status import CONFIGURATION, DEADLINE, FAILED
+
+# The first entry that an error is an instance of: its exit status and what to do next.
+_ADVICE: tuple[tuple[type[KernelError], int, str], ...] = (
+    (InvalidPlan, CONFIGURATION, "mend the plan; docs/reference/plan.md lists every object and its fields"),
+    (InvalidObject, CONFIGURATION, "mend the value that the message names"),
+    (InvalidNamespace, FAILED, "give the namespace as a path, such as /run/netns/NAME, or as its name"),
+    (Conflict, FAILED, "rename one of the two, or remove what is in the way if nobody needs it"),
+    (Unsupported, FAILED, "`netloom doctor` lists what this kernel can do"),
+    (LibraryMissing, FAILED, "install the package that the message names"),
+    (DeadlineExceeded, DEADLINE, "try again, or give more time"),
+)
+_OTHERWISE = "the message is the kernel's own; `netloom plan check` shows what is there"
+
+
+def explained(error: Exception) -> tuple[int, dict[str, object], list[str]] | None:
+    """Exit status, fields for programs and lines for people; nothing if it is none of the kernel's errors."""
+    if not isinstance(error, KernelError):
+        return None
+    status, advice = _judge(error)
+    differences = error.differences if isinstance(error, Conflict) else ()
+    notes = list(getattr(error, "__notes__", ()))
+    fields: dict[str, object] = {
+        "error": str(error),
+        "errno": errno.errorcode.get(error.errno),
+        "feature": error.feature if isinstance(error, Unsupported) else None,
+        "differences": [to_builtins(difference) for difference in differences],
+        "notes": notes,
+        "next": advice,
+    }
+    errors = error.errors if isinstance(error, Incomplete) else (error,)
+    lines = [f"error: {printable(str(one))}" for one in errors]
+    lines += [f"also:  {printable(note)}" for note in notes]
+    return status, fields, [*lines, f"next:  {advice}"]
+
+
+def _judge(error: KernelError) -> tuple[int, str]:
+    if isinstance(error, Incomplete):
+        return _judge(error.errors[0])
+    if error.errno in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
+        return FAILED, "run it as root"
+    for kind, status, advice in _ADVICE:
+        if isinstance(error, kind):
+            return status, advice
+    return FAILED, _OTHERWISE

@@ -1,0 +1,1 @@
+"""`netloom plan`: kernel objects written down by hand, applied, checked and removed."""

@@ -1,0 +1,34 @@
+"""Compare a plan with the kernel. Silent, and exit status 0, if everything is as planned; 1 if not.
+
+examples:
+  netloom plan check node.json
+  netloom plan check pod.json --netns web --json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from msgspec import to_builtins
+
+from ...kernel import check
+from ..output import printable, say
+from ..status import FAILED
+from ..views import for_a_person, print_json
+from . import source
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    source.arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    plan = source.plan(args)
+    with source.scope(args) as scope:
+        differences = check(plan, scope)
+    if for_a_person(args.json):
+        if differences:
+            say(*(printable(str(difference)) for difference in differences))
+    else:
+        print_json([to_builtins(difference) for difference in differences])
+    return FAILED if differences else 0

@@ -1,0 +1,25 @@
+"""Remove the objects of a plan, in reverse. What is gone already is fine; what is not ours stays.
+
+Without --netns, what was in the attachment's namespace counts as gone with it.
+
+examples:
+  netloom plan remove pod.json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ...kernel import remove
+from . import source
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    source.arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    plan = source.plan(args)
+    with source.scope(args) as scope:
+        remove(plan, scope)
+    return 0

@@ -1,0 +1,132 @@
+"""What the running kernel can do: found out by doing it, in a namespace that nobody else sees.
+
+A feature is there if a plan that needs it applies. Kernels that load modules on demand load them
+then, as they would for the real thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from .conntrack import forget
+from .errors import KernelError
+from .namespace import Namespace
+from .netlink import link
+from .netlink.message import CREATE, EXCLUSIVE
+from .objects import (
+    AnyObject,
+    Bridge,
+    Dummy,
+    Ifb,
+    Ingress,
+    Macvlan,
+    NftElement,
+    NftTable,
+    PortVlan,
+    Redirect,
+    Scope,
+    Shaper,
+    Tap,
+    Veth,
+    Vlan,
+    Vrf,
+    Vxlan,
+)
+from .plan import Plan, applying, run
+
+_VETH = Veth("a", "b", peer_on="host")
+_NFT = NftTable("inet", "probe", "map verdicts { type ifname : verdict; }")
+_NAT = NftTable(
+    "inet", "probe", "chain out { type nat hook postrouting priority srcnat; masquerade\n}"
+)  # fmt: skip
+
+
+class Feature(NamedTuple):
+    """`needed_for` is what a user misses without it; `config` is the kernel's option."""
+
+    needed_for: str
+    config: str
+    objects: tuple[AnyObject, ...] = ()
+    essential: bool = False
+
+
+FEATURES: Mapping[str, Feature] = {
+    "veth": Feature("every container", "CONFIG_VETH", (_VETH,), essential=True),
+    "nftables": Feature(
+        "anti-spoofing, NAT, host ports, policy",
+        "CONFIG_NF_TABLES_INET",
+        (_NFT, NftElement("inet", "probe", "verdicts", ("a",), verdict="accept")),
+        essential=True,
+    ),
+    "nat": Feature("masquerade and host ports", "CONFIG_NFT_MASQ", (_NAT,)),
+    "conntrack": Feature("forgetting connections of a removed container", "CONFIG_NF_CT_NETLINK"),
+    "bridge": Feature("underlay and tenant networks", "CONFIG_BRIDGE", (Bridge("a"),)),
+    "bridge-vlan": Feature(
+        "VLAN-aware bridges",
+        "CONFIG_BRIDGE_VLAN_FILTERING",
+        (Bridge("a", vlan_filtering=True), PortVlan("a", 7, itself=True)),
+    ),
+    "vlan": Feature("VLANs of an uplink", "CONFIG_VLAN_8021Q", (_VETH, Vlan("v", "a", 7))),
+    "vxlan": Feature("tenant networks over many nodes", "CONFIG_VXLAN", (Vxlan("a", 7),)),
+    "vrf": Feature("tenants with their own routes", "CONFIG_NET_VRF", (Vrf("a", 1000),)),
+    "wireguard": Feature("the encrypted mesh", "CONFIG_WIREGUARD"),
+    "macvlan": Feature("containers with a MAC on the uplink", "CONFIG_MACVLAN", (_VETH, Macvlan("m", "a"))),
+    "dummy": Feature("addresses without a wire (anycast)", "CONFIG_DUMMY", (Dummy("a"),)),
+    "ifb": Feature("limits on what a container sends", "CONFIG_IFB", (Ifb("a"),)),
+    "tbf": Feature("bandwidth limits", "CONFIG_NET_SCH_TBF", (_VETH, Shaper("a", 1 << 20, 1 << 15, 1 << 16))),
+    "tap": Feature("virtual machines", "CONFIG_TUN", (Tap("a"),)),
+    "ingress": Feature("redirection between links", "CONFIG_NET_SCH_INGRESS", (_VETH, Ingress("a"))),
+    "u32": Feature(
+        "redirection, where matchall is missing",
+        "CONFIG_NET_CLS_U32",
+        (_VETH, Ingress("a"), Redirect("a", "b", classifier="u32")),
+    ),
+    "matchall": Feature(
+        "redirection at its cheapest",
+        "CONFIG_NET_CLS_MATCHALL",
+        (_VETH, Ingress("a"), Redirect("a", "b", classifier="matchall")),
+    ),
+}
+
+
+class Finding(Struct, frozen=True):
+    """Whether a feature is there, and if not, what the kernel said and what would bring it."""
+
+    feature: str
+    present: bool
+    essential: bool
+    needed_for: str
+    reason: str = ""
+    remedy: str = ""
+
+
+def probe() -> Iterator[Finding]:
+    """One finding for each feature. It needs root, and leaves nothing behind."""
+    for name, feature in FEATURES.items():
+        with Namespace.new("a namespace to probe in") as scratch:
+            reason = _obstacle(name, feature, scratch)
+        remedy = ""
+        if reason:
+            remedy = f"a kernel with {feature.config} (as a module: `modprobe` must find it)"
+        if reason.startswith("libnftables"):
+            remedy = "install the package libnftables1"
+        yield Finding(name, not reason, feature.essential, feature.needed_for, reason, remedy)
+
+
+def _obstacle(name: str, feature: Feature, scratch: Namespace) -> str:
+    try:
+        if name == "conntrack":
+            forget(scratch, "192.0.2.1")
+        elif name == "wireguard":
+            # Without its key, which would have to be in a file.
+            scratch.route.change(
+                link.NEW, CREATE | EXCLUSIVE, link.create("wireguard", link.properties(name="a"))
+            )
+        else:
+            run(applying(Plan(feature.objects), Scope(scratch)))
+        return ""
+    except KernelError as error:
+        return str(error)
