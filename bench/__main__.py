@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from . import cni, isolation, report
+from . import cni, isolation, kernel, report
 from .measure import Comparison, Unmeasurable, measure
 from .place import BUILD, CHECKOUT, Place
 
@@ -20,6 +20,7 @@ from .place import BUILD, CHECKOUT, Place
 # yields them. An item is measured when it is yielded, so that what it needs may live until then.
 AREAS: Mapping[str, Callable[[Place], Iterator[Comparison | Unmeasurable]]] = {
     "cni": cni.comparisons,
+    "kernel": kernel.comparisons,
 }
 
 
@@ -28,9 +29,9 @@ def main(words: list[str]) -> int:
         print(f"bench: expected one area of: {', '.join(AREAS)}; got: {' '.join(words)}", file=sys.stderr)
         return 2
     areas = words or list(AREAS)
-    kernel = platform.release().partition("-")[0]
+    release = platform.release().partition("-")[0]
     print(
-        f"Linux {kernel}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
+        f"Linux {release}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
         f"load {os.getloadavg()[0]:.2f}"
     )
     BUILD.mkdir(exist_ok=True)
