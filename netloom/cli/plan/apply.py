@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     require_output()
     plan = source.plan(args)
-    with source.scope(args) as scope:
+    with source.scope(args) as scope, source.undisturbed():
         changes = apply(plan, scope)
     if for_a_person(args.json):
         say(*table([(change.change, change.object) for change in changes]))

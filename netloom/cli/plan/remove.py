@@ -20,6 +20,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     plan = source.plan(args)
-    with source.scope(args) as scope:
+    with source.scope(args) as scope, source.undisturbed():
         remove(plan, scope)
     return 0

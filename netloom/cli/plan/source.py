@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,16 @@ def _read(path: str) -> bytes:
     if len(data) > _LARGEST:
         raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB, which no plan is")
     return data
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C and the like wait until a change is whole, or taken back: a matter of milliseconds."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
