@@ -26,7 +26,11 @@ _ADVICE: tuple[tuple[type[KernelError], int, str], ...] = (
     (InvalidPlan, CONFIGURATION, "mend the plan; docs/reference/plan.md lists every object and its fields"),
     (InvalidObject, CONFIGURATION, "mend the value that the message names"),
     (InvalidNamespace, FAILED, "give the namespace as a path, such as /run/netns/NAME, or as its name"),
-    (Conflict, FAILED, "set right or remove what is in the way, if nobody else needs it; or use another name"),
+    (
+        Conflict,
+        FAILED,
+        "set right or remove what is in the way, if nobody else needs it; or use another name",
+    ),
     (Unsupported, FAILED, "`netloom doctor` lists what this kernel can do"),
     (LibraryMissing, FAILED, "install the package that the message names"),
     (DeadlineExceeded, DEADLINE, "try again, or give more time"),

@@ -55,11 +55,12 @@ class Unsupported(KernelError):
 
 
 class Conflict(KernelError):
-    """Something else has the place of one of our objects. It was left untouched."""
+    """Something is in the place of one of our objects and is not as it should be. It was left untouched."""
 
     def __init__(self, differences: Sequence[Difference]) -> None:
         super().__init__(
-            "not ours, and left alone: " + "; ".join(map(str, differences)), errno=numbers.EEXIST
+            "there already, but different, and left alone: " + "; ".join(map(str, differences)),
+            errno=numbers.EEXIST,
         )
         self.differences = tuple(differences)
 

@@ -27,7 +27,7 @@ class Address(Object, frozen=True, tag="address"):
         packed_cidr(self.address)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"address {self.address} on {self.link}"
 
     def rests_on(self) -> Iterable[LinkName]:

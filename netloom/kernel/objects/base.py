@@ -67,7 +67,11 @@ class Object(
 
     @property
     def label(self) -> str:
-        """How people name it: `address 10.0.0.2/32 on eth0`."""
+        """How people name it, and where it is: `address 10.0.0.2/32 on eth0 (attachment)`."""
+        return self.title if self.on == "host" else f"{self.title} ({self.on})"
+
+    @property
+    def title(self) -> str:
         raise NotImplementedError
 
     def apply(self, scope: Scope) -> Undo | None:

@@ -67,7 +67,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         require_range("txqlen", self.txqlen, 0, 1 << 31)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"{self.kind} {self._name}"
 
     def makes(self) -> Iterable[LinkName]:

@@ -28,7 +28,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         require_mac(self.mac)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         proxy = "proxy " if self.mac is None else ""
         return f"{proxy}neighbour {self.address} on {self.link}"
 
@@ -113,7 +113,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         require_range("VLAN", self.vlan, 1, 4094)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         via = "" if self.via is None else f" via {self.via}"
         vlan = "" if self.vlan is None else f" vlan {self.vlan}"
         return f"forwarding {self.mac}{via}{vlan} on {self.link}"

@@ -44,7 +44,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         _require_balance(self.body)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"nft table {self.family} {self.name}"
 
     @property
@@ -148,7 +148,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
             raise InvalidObject(f"{self.label}: it has a value or a verdict, not both")
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"nft element {' . '.join(self.key)} of {self.family} {self.table} {self.set}"
 
     @property

@@ -34,7 +34,7 @@ class _Member(Object, frozen=True, kw_only=True):
         require_link_name(self._master)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"{self._link} in {self.master_kind} {self._master}"
 
     def rests_on(self) -> Iterable[LinkName]:
@@ -161,7 +161,7 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
         require_range("VLAN", self.vlan, 1, 4094)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"vlan {self.vlan} on {self.link}"
 
     def rests_on(self) -> Iterable[LinkName]:

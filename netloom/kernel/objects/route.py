@@ -97,7 +97,7 @@ class Route(Object, frozen=True, tag="route"):
         return (Hop(self.link, self.via, 1, self.onlink),)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         kind = "" if self.kind == "unicast" else f"{self.kind} "
         table = "" if self.table == wire.MAIN else f" in table {self.table}"
         return f"{kind}route {self.destination}{table}"

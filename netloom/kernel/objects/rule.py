@@ -58,7 +58,7 @@ class Rule(Object, frozen=True, tag="rule"):
                 raise InvalidObject(f"{self.label}: {network} is not {self.family}")
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"{self.family} rule {self.priority}"
 
     def _wire(self) -> wire.Rule:

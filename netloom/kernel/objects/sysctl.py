@@ -35,7 +35,7 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
                 raise InvalidObject(f"{self.key}: {value[:40]!r} is no value")
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"sysctl {self.key}"
 
     def rests_on(self) -> Iterable[LinkName]:

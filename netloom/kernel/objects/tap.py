@@ -40,7 +40,7 @@ class Tap(LinkObject, frozen=True, tag="tap"):
         require_range("group", self.group, 0, 0xFFFFFFFE)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"tap {self.name}"
 
     def apply(self, scope: Scope) -> Undo | None:

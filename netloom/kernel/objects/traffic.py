@@ -30,7 +30,7 @@ class Ingress(Object, frozen=True, tag="ingress"):
         require_link_name(self.link)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"{self.kind} hook on {self.link}"
 
     def rests_on(self) -> Iterable[LinkName]:
@@ -76,7 +76,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
         require_range("priority", self.priority, 1, 65535)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"redirect from {self.link} to {self.to}"
 
     def rests_on(self) -> Iterable[LinkName]:
@@ -167,7 +167,7 @@ class Shaper(Object, frozen=True, tag="shaper"):
         require_range("limit", self.limit, 1, 0xFFFFFFFF)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"shaper of {self.link}"
 
     def rests_on(self) -> Iterable[LinkName]:

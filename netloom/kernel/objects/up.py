@@ -28,7 +28,7 @@ class Up(Object, frozen=True, tag="up"):
         require_link_name(self.link)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"link {self.link} up"
 
     def rests_on(self) -> Iterable[LinkName]:

@@ -103,7 +103,7 @@ class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):
             _endpoint(self.endpoint)
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         return f"wireguard peer {self.public_key[:8]}… of {self.device}"
 
     def rests_on(self) -> Iterable[LinkName]:
