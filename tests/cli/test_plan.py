@@ -199,5 +199,5 @@ def test_on_a_terminal_changes_and_differences_are_words(stage: Stage, new_netns
     applied = stage.on_a_terminal("plan", "apply", str(path), "--netns", netns)
     subprocess.run(["ip", "-n", os.path.basename(netns), "link", "del", "nlshown0"], check=True)
     checked = stage.on_a_terminal("plan", "check", str(path), "--netns", netns)
-    assert applied == Outcome(0, "made  bridge nlshown0\n", "")
-    assert checked == Outcome(1, "bridge nlshown0: missing\n", "")
+    assert applied == Outcome(0, "made  bridge nlshown0 (attachment)\n", "")
+    assert checked == Outcome(1, "bridge nlshown0 (attachment): missing\n", "")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ..difference import Difference, compare
 from ..errors import Conflict
-from ..netlink import link
+from ..netlink import link, nsid
 from ..values import require_link_name, require_mac
 from .base import LinkName, Scope, Undo, Where
 from .link import LinkObject, find
@@ -42,17 +42,25 @@ class Veth(LinkObject, frozen=True, tag="veth"):
     def _keep(self, scope: Scope) -> Undo | None:
         # The kernel says "exists" of either end's name.
         if find(scope.at(self.on), self.name) is None:
-            label = f"veth {self.peer}"
-            raise Conflict(compare(label, ("peer", self.name, "something else")))
+            raise Conflict(compare(self.label, ("peer", self.peer, "another link of that name")))
         return super()._keep(scope)
 
     def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
         differences = super().drift(found, scope)
         peer = find(scope.at(self.peer_on), self.peer)
-        if peer is None or peer.kind != "veth" or (found.parent, peer.parent) != (peer.index, found.index):
+        if peer is None or peer.kind != "veth" or not self._are_joined(found, peer, scope):
             return [*differences, *compare(self.label, ("peer", self.peer, "another link"))]
         fields: tuple[tuple[str, object, object], ...] = (
             ("peer's mac", self.peer_mac, peer.mac),
             ("peer's mtu", self.mtu, peer.mtu),
         )
         return differences + compare(self.label, *(field for field in fields if field[1] is not None))
+
+    def _are_joined(self, found: link.Link, peer: link.Link, scope: Scope) -> bool:
+        """Each names the other by index; the namespace counts, too, since indexes repeat there."""
+        if (found.parent, peer.parent) != (peer.index, found.index):
+            return False
+        if self.peer_on == self.on:
+            return found.parent_netnsid is None
+        answer = scope.at(self.on).route.ask(nsid.GET, nsid.of(scope.at(self.peer_on).fileno()))
+        return answer is not None and nsid.decode(answer) == found.parent_netnsid
