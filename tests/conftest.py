@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from .fullkernel.guest import INSIDE
+from .fullkernel.lane import FullKernelLane
 from .isolation import Isolation
 from .lanes import LANES, PEERS, LaneReport
 
@@ -23,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{lane}: {what}")
     if not config.option.collectonly:
         config.pluginmanager.register(Isolation(), "isolation")
+        if INSIDE not in os.environ:
+            config.pluginmanager.register(FullKernelLane(config), "fullkernel")
     config.pluginmanager.register(LaneReport(config.option.every_lane), "lanes")
 
 

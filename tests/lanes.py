@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from .fullkernel.guest import why_no_guest
+
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".peers"
 
@@ -27,19 +29,23 @@ def _needs_peers() -> str | None:
     return _needs_root()
 
 
+def _needs_guest() -> str | None:
+    return _needs_root() or why_no_guest()
+
+
 # Lane, what it is, and why it cannot run here (None: it can).
 LANES: dict[str, tuple[str, Callable[[], str | None]]] = {
     "unit": ("pure code and hypothesis; anywhere, without root", lambda: None),
     "kernel": ("this kernel, in namespaces of the test's own", _needs_root),
     "interop": ("the reference plugins and Go's tools", _needs_peers),
-    "fullkernel": ("the distribution's kernel in QEMU", _needs_root),
+    "fullkernel": ("the distribution's kernel in QEMU", _needs_guest),
     "crash": ("SIGKILL at every step, then a second life", lambda: None),
     "lab": ("several nodes as namespaces", _needs_root),
 }
 
 
 # Lanes whose first tests come with the parts that they are about.
-TO_COME = frozenset({"fullkernel", "lab"})
+TO_COME = frozenset({"lab"})
 
 
 class LaneReport:
