@@ -1,4 +1,4 @@
-"""The main job in half a minute: two namespaces on one network, attached with the library.
+"""The main job in half a minute: two namespaces on one network, attached with the library; then a plan.
 
 Everything happens in a network and mount namespace of its own, so that the machine's interfaces,
 /run and /var/lib stay as they are. The plugins are the reference ones: bridge and host-local.
@@ -16,8 +16,11 @@ from pathlib import Path
 
 from netloom.cli.views import result_view, table
 from netloom.cni import AnyResult, CNIError, Endpoint, NetworkConfig, Result, Runtime, load_network
+from netloom.kernel import Namespace, Plan, Scope, check
+from netloom.kernel.dataplane import Dataplane
 
-PLUGINS = Path(__file__).parent.parent / ".peers" / "plugins"
+CHECKOUT = Path(__file__).resolve().parent.parent
+PLUGINS = CHECKOUT / ".peers" / "plugins"
 PRIVATE = "NETLOOM_DEMO_PRIVATE"
 
 NETWORK = {
@@ -47,10 +50,12 @@ def main() -> int:
     for words in ("mount -t tmpfs tmpfs /run", "ip link set lo up"):
         run(*words.split())
     with tempfile.TemporaryDirectory(prefix="netloom-demo-") as directory:
-        return demo(Path(directory))
+        networks(Path(directory))
+    plan()
+    return 0
 
 
-def demo(directory: Path) -> int:
+def networks(directory: Path) -> None:
     ipam = directory / "ipam"
     configs = directory / "net.d"
     configs.mkdir()
@@ -95,7 +100,30 @@ def demo(directory: Path) -> int:
     if left or runtime.attachments():
         sys.exit(f"demo: left behind: {left} {runtime.attachments()}")
     say("nothing is left: no attachment in the cache, no address reserved")
-    return 0
+
+
+def plan() -> None:
+    """An attachment without plugins: kernel objects from a file, applied by the dataplane's thread."""
+    path = CHECKOUT / "docs/examples/attachment.json"
+    objects = Plan.decode(path.read_bytes())
+    with Namespace.own() as host, Namespace.new() as container, Dataplane() as dataplane:
+        began = time.perf_counter()
+        changes = dataplane.apply(objects, container).result()
+        took = (time.perf_counter() - began) * 1000
+        say(f"a plan, {path.name}: {len(changes)} kernel objects, made in {took:.1f} ms")
+        show(*table([(change.change, change.object) for change in changes]))
+
+        say("somebody takes a route away; the plan knows, and puts it back")
+        run("ip", "route", "del", "10.7.0.2/32")
+        show(*(str(difference) for difference in dataplane.check(objects, container).result()))
+        changes = dataplane.apply(objects, container).result()
+        show(*table([(change.change, change.object) for change in changes if change.change == "made"]))
+
+        began = time.perf_counter()
+        dataplane.remove(objects, container).result()
+        say(f"all of it is gone, in {(time.perf_counter() - began) * 1000:.1f} ms")
+        if any(difference.what != "missing" for difference in check(objects, Scope(host, container))):
+            sys.exit("demo: the plan left something behind")
 
 
 def attach(runtime: Runtime, network: NetworkConfig, endpoint: Endpoint) -> AnyResult:
