@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct as Record
 
-from ..errors import InvalidObject, Refused
+from ..errors import InvalidObject, Malformed, Refused
 from .attributes import Attributes, each, nested, text
 from .attributes import raw as attribute
 from .connection import Connection
@@ -48,7 +49,7 @@ class Form(NamedTuple):
 
 def _number(text: str, size: int, order: str = "big") -> bytes:
     try:
-        return int(text, 0).to_bytes(size, "big" if order == "big" else "little")
+        return int(text, 0).to_bytes(size, "big" if order == "big" else sys.byteorder)
     except (ValueError, OverflowError):
         raise InvalidObject(f"{text!r} is no number of {size} bytes") from None
 
@@ -114,7 +115,10 @@ _FORMS = {
     12: Form("inet_proto", 1, _protocol, lambda data: _PROTOCOL_NAMES.get(data[0], str(data[0]))),
     13: Form("inet_service", 2, _service, lambda data: str(int.from_bytes(data, "big"))),
     19: Form(
-        "mark", 4, lambda text: _number(text, 4, "host"), lambda data: str(int.from_bytes(data, "little"))
+        "mark",
+        4,
+        lambda text: _number(text, 4, "host"),
+        lambda data: str(int.from_bytes(data, sys.byteorder)),
     ),
     41: Form("ifname", 16, _ifname, lambda data: data.rstrip(b"\0").decode("utf-8", "surrogateescape")),
 }
@@ -227,7 +231,10 @@ def _forms(number: int) -> tuple[Form, ...] | None:
 
 
 def _big(found: Attributes, kind: int) -> int:
-    return int.from_bytes(found.raw(kind) or b"", "big")
+    data = found.raw(kind)
+    if data is not None and len(data) != 4:
+        raise Malformed(f"attribute {kind} has {len(data)} bytes, not 4")
+    return int.from_bytes(data or b"", "big")
 
 
 def _answer(connection: Connection, kind: int, question: bytes) -> bytes | None:

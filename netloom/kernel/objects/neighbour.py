@@ -11,6 +11,7 @@ from ..netlink.connection import Connection
 from ..netlink.message import APPEND, CREATE, EXCLUSIVE, REPLACE
 from ..values import family_of, packed_ip, require_link_name, require_mac, require_range, shown_ip
 from .base import LinkName, Object, Scope, Undo
+from .link import find, name_of
 
 _NOBODY = "00:00:00:00:00:00"
 
@@ -137,10 +138,28 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         differences = self.check(scope)
         if not differences:
             return None
+        if any(found.field == "state" for found in differences):
+            return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
         if differences[0].what == "different":
             raise Conflict(differences)
         how = APPEND if self.mac == _NOBODY else EXCLUSIVE
         return self._create(scope, wire.NEW, self._request, CREATE | how)
+
+    def _keep(self, scope: Scope) -> Undo | None:
+        """The bridge has the MAC behind another port: replaced if learned, left alone if set."""
+        namespace = scope.at(self.on)
+        port = find(namespace, self.link)
+        listed = map(wire.decode, namespace.route.dump(wire.GET, wire.everything(wire.AF_BRIDGE)))
+        holders = [
+            one
+            for one in listed
+            if (one.mac, one.master) == (self.mac, port and port.master)
+            and (self.vlan is None or one.vlan == self.vlan)
+        ]
+        if any(_is_set(one) for one in holders) or not holders:
+            place = next((name_of(namespace, one.index) for one in holders if _is_set(one)), "another")
+            raise Conflict(compare(self.label, ("port", self.link, place)))
+        return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
 
     def check(self, scope: Scope) -> list[Difference]:
         found = self._find(scope)
@@ -151,11 +170,10 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             return [] if any(one.address == wanted for one in found) else missing(self.label)
         one = found[0]
         far = None if one.address is None else shown_ip(one.address)
-        kept = bool(one.state & (wire.PERMANENT | wire.NOARP)) and not one.flags & wire.LEARNED
         return compare(
             self.label,
             ("far end", None if wanted is None else shown_ip(wanted), far),
-            ("state", "static", "static" if kept else "learned"),
+            ("state", "static", "static" if _is_set(one) else "learned"),
         )
 
     def _find(self, scope: Scope) -> list[wire.Neighbour]:
@@ -182,3 +200,8 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
                 raise Conflict(differences)
             return
         self._delete(scope, wire.DELETE, self._request)
+
+
+def _is_set(entry: wire.Neighbour) -> bool:
+    """By somebody, and not learned."""
+    return bool(entry.state & (wire.PERMANENT | wire.NOARP)) and not entry.flags & wire.LEARNED

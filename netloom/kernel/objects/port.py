@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import ClassVar
 
 from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, Refused
+from ..errors import ABSENT, Conflict, Refused, Unsupported
 from ..netlink import bridge_vlan, link
 from ..netlink.attributes import NOTHING
 from ..netlink.connection import Connection
@@ -180,7 +181,38 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
             return None
         if differences[0].what == "different":
             raise Conflict(differences)
-        return self._create(scope, bridge_vlan.NEW, self._request, 0)
+        former = self._former_pvid(scope) if self.pvid else None
+        try:
+            undo = self._create(scope, bridge_vlan.NEW, self._request, 0)
+        except Refused as refused:
+            # The kernel says the same of a link that is no port.
+            found = find(scope.at(self.on), self.link)
+            if refused.errno == errno.EOPNOTSUPP and found and "bridge" in (found.kind, found.port_kind):
+                raise Unsupported(
+                    f"cannot add {self.label}: this kernel lacks {self.feature}", feature=self.feature
+                ) from None
+            raise
+        if former is None:
+            return undo
+
+        def restore() -> None:
+            self.remove(scope)
+            connection = scope.at(self.on).route
+            request = bridge_vlan.build(connection.index(self.link), former, itself=self.itself)
+            connection.change(bridge_vlan.NEW, 0, request)
+
+        return restore
+
+    def _former_pvid(self, scope: Scope) -> bridge_vlan.Membership | None:
+        """A port has one VLAN for untagged frames: the kernel takes the mark away from the one before."""
+        connection = scope.at(self.on).route
+        try:
+            members = bridge_vlan.of_link(connection, connection.index(self.link))
+        except Refused as refused:
+            if refused.errno in ABSENT:
+                return None
+            raise
+        return next((one for one in members if one.pvid), None)
 
     def check(self, scope: Scope) -> list[Difference]:
         connection = scope.at(self.on).route

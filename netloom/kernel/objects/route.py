@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..difference import Difference, compare, missing
-from ..errors import InvalidObject, Refused
+from ..errors import ABSENT, InvalidObject, Refused
 from ..namespace import Namespace
 from ..netlink import route as wire
 from ..netlink.connection import Connection
@@ -160,7 +160,12 @@ class Route(Object, frozen=True, tag="route"):
     def _in_the_same_place(self, namespace: Namespace) -> list[wire.Route]:
         packed, prefix = packed_network(self.destination)
         family = family_of(packed)
-        listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table))
+        try:
+            listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table))
+        except Refused as refused:
+            if refused.errno in ABSENT:  # there was never a route in this table
+                return []
+            raise
         return [
             found
             for found in map(wire.decode, listed)

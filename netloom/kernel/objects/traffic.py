@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, KernelError, Refused, Unsupported
+from ..errors import ABSENT, Conflict, InvalidObject, KernelError, Refused, Unsupported
 from ..netlink import filter as filters
 from ..netlink import qdisc
 from ..netlink.connection import Connection
@@ -165,6 +165,9 @@ class Shaper(Object, frozen=True, tag="shaper"):
         require_range("rate", self.rate, 1, 1 << 40)
         require_range("burst", self.burst, 1, 1 << 31)
         require_range("limit", self.limit, 1, 0xFFFFFFFF)
+        # The kernel keeps a burst as the time that it lasts, 32 bits of 64 ns.
+        if self.burst * 1_000_000_000 > self.rate * 64 * 0xFFFFFFFF:
+            raise InvalidObject(f"{self.label}: a burst of {self.burst} lasts over 274 s at rate {self.rate}")
 
     @property
     def title(self) -> str:

@@ -15,7 +15,7 @@ from ..difference import Difference, compare, missing
 from ..errors import Conflict, InvalidObject, KernelError, Refused
 from ..netlink import link, wireguard
 from ..values import family_of, packed_ip, packed_network, require_link_name, require_range, shown_ip
-from .base import LinkName, Object, Scope, Undo
+from .base import Departure, LinkName, Object, Scope, Undo
 from .link import LinkObject, find
 
 
@@ -76,6 +76,13 @@ class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
             *compare(self.label, ("private key", "ours", "ours" if ours else "another")),
             *compare(self.label, *(field for field in fields if field[1] is not None)),
         ]
+
+    def remove(self, scope: Scope) -> Departure | None:
+        departure = super().remove(scope)
+        strange = [found for found in self.check(scope) if found.field == "private key"] if departure else []
+        if strange:
+            raise Conflict(strange)
+        return departure
 
 
 class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):

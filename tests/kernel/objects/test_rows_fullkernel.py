@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netloom.kernel import BridgePort, PortVlan, WireguardPeer
+
+from . import dumped, promises
+from .conflicts import FULL as FOREIGN
+from .conflicts import Foreign
+from .full_rows import DEVICE, FULL, KEYS, PUBLIC, STRANGER, VLANS, text
+from .row import PAIR, Drift, Row
+from .rows import KERNEL
+from .stage import Stage, changed, staged
+
+pytestmark = pytest.mark.fullkernel
+
+EVERY = (*FULL, *KERNEL)
+DRIFTS = [(row, drift) for row in FULL for drift in row.drifts]
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    for name, key in KEYS.items():
+        (tmp_path / name).write_text(text(key) + "\n")
+    monkeypatch.chdir(tmp_path)
+    with staged(dumped.lines) as stage:
+        yield stage
+
+
+@pytest.mark.parametrize("row", EVERY, ids=[row.name for row in EVERY])
+def test_an_object_is_made_once_and_removed_without_a_trace(stage: Stage, row: Row) -> None:
+    promises.is_made_once_and_removed(stage, row)
+
+
+@pytest.mark.parametrize("row", FULL, ids=[row.name for row in FULL])
+def test_an_apply_is_undone_exactly(stage: Stage, row: Row) -> None:
+    promises.undo_restores(stage, row)
+
+
+@pytest.mark.parametrize(
+    ("row", "drift"), DRIFTS, ids=[f"{row.name}: {drift.commands[-1]}" for row, drift in DRIFTS]
+)
+def test_what_was_changed_by_hand_is_found_and_only_ours_is_removed(
+    stage: Stage, row: Row, drift: Drift
+) -> None:
+    promises.drift_is_found(stage, row, drift)
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=[foreign.name for foreign in FOREIGN])
+def test_what_somebody_else_has_put_in_the_place_of_an_object_is_left_alone(
+    stage: Stage, foreign: Foreign
+) -> None:
+    promises.foreign_is_left_alone(stage, foreign)
+
+
+def test_a_network_that_another_peer_took_away_is_found(stage: Stage) -> None:
+    peer = WireguardPeer("wg1", PUBLIC, ("10.1.0.0/16",))
+    stage.set((DEVICE, peer))
+    stage.by_hand([f"wg set wg1 peer {STRANGER} allowed-ips 10.1.0.0/16"])
+    assert [found.field for found in peer.check(stage.scope)] == ["allowed"]
+
+
+def test_a_peer_that_roams_is_as_planned(stage: Stage) -> None:
+    peer = WireguardPeer("wg1", PUBLIC, ("10.1.0.0/16",), endpoint="192.0.2.9:51820")
+    stage.set((DEVICE, peer))
+    stage.by_hand([f"wg set wg1 peer {PUBLIC} endpoint 192.0.2.10:1"])
+    assert peer.check(stage.scope) == []
+
+
+def test_a_port_gets_its_former_vlan_for_untagged_frames_back(stage: Stage) -> None:
+    stage.set((PAIR, VLANS, BridgePort("nl1", "br1"), PortVlan("nl1", 5, pvid=True, untagged=True)))
+    other = PortVlan("nl1", 10, pvid=True, untagged=True)
+    before = stage.snapshot(other)
+    undo = other.apply(stage.scope)
+    assert undo is not None
+    undo()
+    assert changed(before, stage.snapshot(other)) == []

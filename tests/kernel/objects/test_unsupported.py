@@ -1,0 +1,99 @@
+"""What this kernel may lack. Where a lane's kernel has a feature, the rows test it instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netloom.kernel import (
+    AnyObject,
+    Bridge,
+    BridgePort,
+    Dummy,
+    Ingress,
+    KernelError,
+    Plan,
+    PortVlan,
+    Redirect,
+    Unsupported,
+    Up,
+    Vlan,
+    Vrf,
+    WireguardDevice,
+    apply,
+    remove,
+)
+
+from . import listed
+from .full_rows import KEYS, text
+from .row import BOTH_UP, BRIDGE, PAIR
+from .stage import Stage, changed, staged
+
+pytestmark = pytest.mark.kernel
+
+LACKING: dict[str, tuple[str, AnyObject, tuple[AnyObject, ...]]] = {
+    "VLANs": ("vlan", Vlan("nl1.7", "nl1", 7), (PAIR,)),
+    "VRFs": ("vrf", Vrf("vrf1", 100), ()),
+    "dummies": ("dummy", Dummy("d1"), ()),
+    "WireGuard": ("wireguard", WireguardDevice("wg1", "own.key"), ()),
+    "matchall": (
+        "matchall",
+        Redirect("nl1", "nl2", classifier="matchall"),
+        (*BOTH_UP, Ingress("nl1")),
+    ),
+    "bridges of VLANs": ("bridge-vlan", Bridge("br1", vlan_filtering=True), ()),
+    "VLANs of ports": ("bridge-vlan", PortVlan("nl1", 7), (PAIR, BRIDGE, BridgePort("nl1", "br1"))),
+    "VLANs of the bridge": ("bridge-vlan", PortVlan("br1", 7, itself=True), (BRIDGE,)),
+}
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    (tmp_path / "own.key").write_text(text(KEYS["own.key"]))
+    monkeypatch.chdir(tmp_path)
+    with staged(listed.lines) as stage:
+        yield stage
+
+
+@pytest.mark.parametrize(("feature", "item", "setup"), LACKING.values(), ids=LACKING.keys())
+def test_a_kernel_without_the_feature_is_told_by_its_name_and_left_as_it_was(
+    stage: Stage, feature: str, item: AnyObject, setup: tuple[AnyObject, ...]
+) -> None:
+    stage.set(setup)
+    before = stage.snapshot(item)
+    with pytest.raises(Unsupported) as refused:
+        apply(Plan((item,)), stage.scope)
+    assert refused.value.feature == feature
+    assert changed(before, stage.snapshot(item)) == []
+
+
+@pytest.mark.parametrize(("feature", "item", "setup"), LACKING.values(), ids=LACKING.keys())
+def test_what_a_kernel_cannot_have_is_missing_and_its_removal_fine(
+    stage: Stage, feature: str, item: AnyObject, setup: tuple[AnyObject, ...]
+) -> None:
+    del feature
+    stage.set(setup)
+    assert [found.what for found in item.check(stage.scope)] == ["missing"]
+    remove(Plan((item,)), stage.scope)
+
+
+def test_a_plan_that_fails_for_a_feature_takes_back_what_it_made(stage: Stage) -> None:
+    before = stage.snapshot(PAIR)
+    with pytest.raises(Unsupported):
+        apply(Plan((*BOTH_UP, BRIDGE, BridgePort("nl1", "br1"), Up("br1"), Dummy("d1"))), stage.scope)
+    assert changed(before, stage.snapshot(PAIR)) == []
+
+
+def test_a_redirect_takes_what_the_kernel_has(stage: Stage) -> None:
+    stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2", classifier="auto")))
+    assert Redirect("nl1", "nl2", classifier="u32").check(stage.scope) == []
+
+
+@pytest.mark.parametrize("item", [Vlan("v7", "absent", 7), PortVlan("absent", 7), PortVlan("nl1", 7)])
+def test_what_stands_on_nothing_is_no_lack_of_a_feature(stage: Stage, item: AnyObject) -> None:
+    stage.set((PAIR,))
+    with pytest.raises(KernelError) as refused:
+        item.apply(stage.scope)
+    assert not isinstance(refused.value, Unsupported)
