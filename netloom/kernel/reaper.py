@@ -27,6 +27,7 @@ from .namespace import Namespace
 from .netlink import link
 from .netlink.connection import Connection
 from .objects import Departure
+from .objects.link import GROUP
 
 Done: TypeAlias = Callable[[KernelError | None], None]
 
@@ -343,8 +344,12 @@ class Reaper:
 
 
 def _free_group() -> int:
-    """A number that no other group has: the kernel would delete those links, too."""
-    return secrets.randbits(30) | 1 << 30
+    """A group for links that go: the kernel deletes all that is in it.
+
+    Of our own range, so that a link is still known for ours if we do not get to delete it. What else
+    may be in the group is one of those.
+    """
+    return GROUP | (secrets.randbelow(0xFFFF) + 1)
 
 
 def _joins(connection: Connection, leave: _Leave, group: int) -> bool:

@@ -12,10 +12,17 @@ _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
 def require_link_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name in (".", "..") or len(name.encode("utf-8", "replace")) > 15:
+    if not _NAME.fullmatch(name) or name in (".", "..") or not _fits(name):
         raise InvalidObject(
             f"{name[:40]!r} is no name for a link: at most 15 bytes, no space, '/', ':' or '%'"
         )
+
+
+def _fits(name: str) -> bool:
+    try:
+        return len(name.encode()) <= 15
+    except UnicodeEncodeError:
+        return False
 
 
 def require_mac(mac: str | None) -> None:

@@ -80,6 +80,16 @@ class Connection:
     def change(self, kind: int, flags: int, payload: bytes) -> None:
         """Sends a request and waits for its acknowledgement."""
         sequence = self._send(kind, flags | ACK, payload)
+        try:
+            self._await(sequence)
+        except Refused:
+            raise
+        except KernelError as error:
+            if error.errno != errno.ETIMEDOUT:
+                raise
+            raise OutcomeUnknown(str(error), errno=errno.ETIMEDOUT) from None
+
+    def _await(self, sequence: int) -> None:
         size = self._receive()
         if size >= _FINE.size:
             # Nearly always, the first thing to come is our acknowledgement.

@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 
 from ..errors import Malformed
 from .attributes import NOTHING, Attributes, each, nested, raw, text
-from .qdisc import INFO, INGRESS_HANDLE
+from .qdisc import INFO
 
 NEW, DELETE, GET = 44, 45, 46
 
@@ -28,15 +28,18 @@ _ALL_PROTOCOLS = socket.htons(0x0003)
 
 # A child's parent on the ingress hook, also of clsact.
 INGRESS_PARENT = 0xFFFFFFF2
-PARENTS = frozenset({INGRESS_PARENT, INGRESS_HANDLE})
+EGRESS_PARENT = 0xFFFFFFF3
 
 
 class Filter(Record, frozen=True):
+    """With `everything`, no packet passes it by. `redirect` is the index of the link it sends them to."""
+
     index: int
     parent: int
     priority: int
     handle: int
     kind: str
+    everything: bool
     redirect: int | None
 
 
@@ -47,7 +50,21 @@ def decode(payload: bytes) -> Filter:
     found = Attributes(payload[INFO.size :])
     kind = found.text(_KIND) or ""
     options = found.nested(_OPTIONS) or NOTHING
-    return Filter(index, parent, info >> 16, handle, kind, _redirect(kind, options))
+    everything = info & 0xFFFF == _ALL_PROTOCOLS and _matches_all(kind, options)
+    return Filter(index, parent, info >> 16, handle, kind, everything, _redirect(kind, options))
+
+
+def _matches_all(kind: str, options: Attributes) -> bool:
+    if kind != "u32":
+        return kind == "matchall"
+    selector = options.raw(_U32_SELECTOR) or b""
+    if len(selector) < _SELECTOR.size:
+        return False
+    keys = _SELECTOR.unpack_from(selector)[2]
+    if len(selector) < _SELECTOR.size + keys * _KEY.size:
+        raise Malformed(f"a u32 selector of {len(selector)} bytes with {keys} keys")
+    masks = (_KEY.unpack_from(selector, _SELECTOR.size + number * _KEY.size)[0] for number in range(keys))
+    return not any(masks)
 
 
 def _redirect(kind: str, options: Attributes) -> int | None:
@@ -78,13 +95,14 @@ def redirect(index: int, target: int, *, kind: str, priority: int) -> bytes:
     return _head(index, priority) + text(_KIND, kind) + options
 
 
-def at_priority(index: int, priority: int) -> bytes:
-    return _head(index, priority)
+def exactly(index: int, found: Filter) -> bytes:
+    """One filter, among others that may have its priority."""
+    return _head(index, found.priority, found.handle) + text(_KIND, found.kind)
 
 
-def of_link(index: int) -> bytes:
-    return INFO.pack(0, index, 0, INGRESS_PARENT, 0)
+def of_link(index: int, parent: int = INGRESS_PARENT) -> bytes:
+    return INFO.pack(0, index, 0, parent, 0)
 
 
-def _head(index: int, priority: int) -> bytes:
-    return INFO.pack(0, index, 0, INGRESS_PARENT, priority << 16 | _ALL_PROTOCOLS)
+def _head(index: int, priority: int, handle: int = 0) -> bytes:
+    return INFO.pack(0, index, handle, INGRESS_PARENT, priority << 16 | _ALL_PROTOCOLS)

@@ -131,6 +131,7 @@ class Set(Record, frozen=True):
     value: tuple[Form, ...] | None
     verdicts: bool
     interval: bool
+    is_map: bool
 
 
 class Element(Record, frozen=True):
@@ -168,6 +169,7 @@ def read_set(connection: Connection, family: str, table: str, name: str) -> Set 
         value=None if data_type in (0, _VERDICT_TYPE) else _forms(data_type),
         verdicts=data_type == _VERDICT_TYPE,
         interval=bool(_big(found, _SET_FLAGS) & _INTERVAL),
+        is_map=data_type != 0,
     )
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from ..difference import Difference, compare
-from ..errors import Refused
+from ..errors import Refused, Unsupported
 from ..netlink import attributes
+from ..netlink import link as wire
 from ..netlink.attributes import NOTHING
 from ..netlink.link import Link
 from ..values import packed_ip, require_link_name, require_range, shown_ip
-from .base import LinkName, Scope
+from .base import LinkName, Scope, Undo
 from .link import FLAG, U16, U16BE, U32, Data, Form, LinkObject, name_of
 
 
@@ -43,7 +44,12 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
 
     kind: ClassVar[str] = "bridge"
     table: ClassVar[tuple[Data, ...]] = (
-        Data("vlan_filtering", 7, FLAG),
+        # Off is what there is anyway, also on kernels that would refuse to be told so.
+        Data(
+            "vlan_filtering",
+            7,
+            Form(lambda number, value: attributes.u8(number, 1) if value else b"", FLAG.read),
+        ),
         Data("default_pvid", 39, U16),
         Data(
             "stp",
@@ -59,6 +65,20 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
         super().__post_init__()
         require_range("default_pvid", self.default_pvid, 0, 4094)
         require_range("ageing", self.ageing, 0, 1_000_000)
+
+    def apply(self, scope: Scope) -> Undo | None:
+        undo = super().apply(scope)
+        if undo is not None and self.default_pvid is not None:
+            self._require_default_pvid(scope)
+        return undo
+
+    def _require_default_pvid(self, scope: Scope) -> None:
+        """A kernel without VLAN filtering takes the number and forgets it."""
+        if any(found.field == "default_pvid" for found in self.check(scope)):
+            self._delete(scope, wire.DELETE, lambda connection: wire.by_index(connection.index(self.name)))
+            raise Unsupported(
+                f"cannot create {self.label}: this kernel lacks bridge-vlan", feature="bridge-vlan"
+            )
 
     def feature_needed(self, refused: Refused) -> str:
         # A kernel that has bridges says nothing about what it does not like in one.

@@ -21,6 +21,10 @@ from ..netlink.message import CREATE, EXCLUSIVE
 from ..values import require_link_name, require_mac, require_range
 from .base import Departure, LinkName, Object, Scope, Undo
 
+# Links of this group ("nl") are ours: `ip link show group 1852571648`. Reapers, who remove links by
+# group, use others of the same upper half.
+GROUP = 0x6E6C0000
+
 
 class Form(NamedTuple):
     build: Callable[[int, Any], bytes]
@@ -45,7 +49,7 @@ class Data(NamedTuple):
 
 
 class LinkObject(Object, frozen=True, kw_only=True):
-    """A link without anything on it. One that has our name but another kind or MAC is not ours."""
+    """A link without anything on it. One of our name is kept if it is equal, and removed if we made it."""
 
     mac: str | None = None
     mtu: int | None = None
@@ -87,9 +91,21 @@ class LinkObject(Object, frozen=True, kw_only=True):
             connection.change(link.NEW, CREATE | EXCLUSIVE, self.creation(scope))
         except Refused as refused:
             if refused.errno == errno.EEXIST:
-                return self._keep(scope)
+                return self._keep_or_explain(scope, refused)
             raise self.explained(refused) from None
         return lambda: self.remove(scope)
+
+    def _keep_or_explain(self, scope: Scope, refused: Refused) -> Undo | None:
+        """The kernel says "exists" also of a VNI or a VLAN that another link has, or of a veth's peer."""
+        found = find(scope.at(self.on), self._name)
+        if found is None:
+            taken = refused.explanation or "taken by another link"
+            raise Conflict(compare(self.label, ("place", "free", taken)))
+        if self._keep(scope) is None and is_ours(found) and found.group != GROUP:
+            # Somebody began to remove it and did not get to it.
+            connection = scope.at(self.on).route
+            connection.change(link.SET, 0, link.change(found.index, link.properties(group=GROUP)))
+        return None
 
     def creation(self, scope: Scope) -> bytes:
         return link.create(self.kind, self._common(scope.at(self.on).route), self.data(scope))
@@ -102,6 +118,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
             mtu=self.mtu,
             txqlen=self.txqlen,
             parent=None if parent is None else connection.index(parent),
+            group=GROUP,
         )
 
     def data(self, scope: Scope) -> bytes:
@@ -168,9 +185,16 @@ class LinkObject(Object, frozen=True, kw_only=True):
         if found is None:
             return None
         strange = self.strangeness(found)
+        if not strange and not is_ours(found):
+            strange = compare(self.label, ("owner", "netloom", f"group {found.group}"))
         if strange:
             raise Conflict(strange)
         return Departure(namespace, found.index, self.label)
+
+
+def is_ours(found: link.Link) -> bool:
+    """Whether netloom made it."""
+    return (found.group or 0) >> 16 == GROUP >> 16
 
 
 def find(namespace: Namespace, name: str) -> link.Link | None:

@@ -102,19 +102,19 @@ def _parts(listing: list[dict[str, Any]]) -> dict[str, str]:
             if kind == "rule":
                 rules.setdefault(f"chain {found['chain']}", []).append(_still(found["expr"]))
             elif kind != "table":
-                parts[f"{kind} {found['name']}"] = _as_text(_still(found))
+                parts[f"{kind} {found['name']}"] = _as_text(_still(found, _MOVING | {"elem"}))
     for chain, listed in rules.items():
         parts[chain] = f"{parts.get(chain, '')} {_as_text(listed)}"
     return parts
 
 
-# What differs from one listing to the next of the same thing.
-_MOVING = frozenset({"handle", "packets", "bytes", "elem", "used"})
+# What differs from one listing to the next of the same thing; and, of sets, what is no part of a table.
+_MOVING = frozenset({"handle", "packets", "bytes", "used"})
 
 
-def _still(value: Any) -> Any:
+def _still(value: Any, moving: frozenset[str] = _MOVING) -> Any:
     if isinstance(value, dict):
-        return {key: _still(item) for key, item in value.items() if key not in _MOVING}
+        return {key: _still(item) for key, item in value.items() if key not in moving}
     return [_still(item) for item in value] if isinstance(value, list) else value
 
 
@@ -169,21 +169,41 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     @staticmethod
     def apply_all(elements: Sequence[NftElement], scope: Scope) -> list[Undo | None]:
         """Elements of one namespace, in one transaction, unless some are there already."""
-        nft = scope.at(elements[0].on).nft
+        for element in elements:
+            element._require_fit(scope)
         try:
-            nft.run("".join(element.addition() for element in elements))
+            _add(elements, scope)
         except NftError as refused:
             if refused.errno != errno.EEXIST:
-                raise KernelError(f"cannot add {elements[0].label}: {refused}", errno=refused.errno) from None
+                raise _explained("add", elements, refused) from None
         else:
             return [element._undo(scope) for element in elements]
         present = [element._is_kept(scope) for element in elements]
         fresh = [element for element, kept in zip(elements, present, strict=True) if not kept]
-        if fresh:
-            nft.run("".join(element.addition() for element in fresh))
+        try:
+            _add(fresh, scope)
+        except NftError as refused:
+            raise _explained("add", fresh, refused) from None
         return [
             None if kept else element._undo(scope) for element, kept in zip(elements, present, strict=True)
         ]
+
+    def _require_fit(self, scope: Scope) -> None:
+        """What libnftables would take for a name and look up, or what we could not find again, is refused."""
+        of = self._set(scope)
+        if of is None:
+            raise KernelError(f"cannot add {self.label}: there is no such set", errno=errno.ENOENT)
+        if of.key is None or of.interval or (of.value is None and not of.verdicts and of.is_map):
+            raise KernelError(f"cannot add {self.label}: netloom cannot compare elements of such a set")
+        nftables.pack(of.key, self.key)
+        if (self.verdict is not None) != of.verdicts or (self.value is not None) != (of.value is not None):
+            wanted = "a verdict" if of.verdicts else "a value" if of.is_map else "neither value nor verdict"
+            raise InvalidObject(f"{self.label}: elements of this set have {wanted}")
+        if self.value is not None:
+            nftables.pack(of.value or (), self.value)
+
+    def _set(self, scope: Scope) -> nftables.Set | None:
+        return nftables.read_set(scope.at(self.on).netfilter, self.family, self.table, self.set)
 
     def _undo(self, scope: Scope) -> Undo:
         return lambda: self.remove(scope)
@@ -195,18 +215,20 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         return not differences
 
     def check(self, scope: Scope) -> list[Difference]:
-        connection = scope.at(self.on).netfilter
-        of = nftables.read_set(connection, self.family, self.table, self.set)
-        if of is None:
+        of = self._set(scope)
+        if of is None or of.key is None or of.interval:
+            return missing(self.label)  # such a set never took it from us
+        try:
+            found = nftables.read_element(
+                scope.at(self.on).netfilter, self.family, self.table, self.set, of, self.key
+            )
+            wanted = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
+        except InvalidObject:
             return missing(self.label)
-        if of.key is None or (of.value is None and not of.verdicts and self.value is not None):
-            raise KernelError(f"cannot compare {self.label}: its set has a type that netloom cannot read")
-        found = nftables.read_element(connection, self.family, self.table, self.set, of, self.key)
         if found is None:
             return missing(self.label)
         if self.verdict is not None or found.verdict is not None:
             return compare(self.label, ("verdict", self.verdict, found.verdict))
-        wanted = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
         return compare(self.label, ("value", _joined(wanted), _joined(found.value)))
 
     def remove(self, scope: Scope) -> None:
@@ -227,7 +249,16 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         try:
             scope.at(elements[0].on).nft.run("".join(commands))
         except NftError as refused:
-            raise KernelError(f"cannot remove {elements[0].label}: {refused}", errno=refused.errno) from None
+            raise _explained("remove", elements, refused) from None
+
+
+def _add(elements: Sequence[NftElement], scope: Scope) -> None:
+    if elements:
+        scope.at(elements[0].on).nft.run("".join(element.addition() for element in elements))
+
+
+def _explained(verb: str, elements: Sequence[NftElement], refused: NftError) -> KernelError:
+    return KernelError(f"cannot {verb} {elements[0].label}: {refused}", errno=refused.errno)
 
 
 def _concatenated(values: Sequence[str]) -> str:

@@ -151,17 +151,19 @@ class Route(Object, frozen=True, tag="route"):
             hops = self._resolved(namespace.route)
         except Refused:
             return missing(self.label)
-        same = self._in_the_same_place(namespace)
+        # Of a link's own routes there are few; of the table's there may be thousands.
+        narrow = hops[0].index if len(hops) == 1 else None
+        same = self._in_the_same_place(namespace, narrow) or self._in_the_same_place(namespace)
         if not same:
             return missing(self.label)
         compared = [self._compare(found, hops, namespace) for found in same]
         return min(compared, key=len)
 
-    def _in_the_same_place(self, namespace: Namespace) -> list[wire.Route]:
+    def _in_the_same_place(self, namespace: Namespace, index: int | None = None) -> list[wire.Route]:
         packed, prefix = packed_network(self.destination)
         family = family_of(packed)
         try:
-            listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table))
+            listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table, index))
         except Refused as refused:
             if refused.errno in ABSENT:  # there was never a route in this table
                 return []

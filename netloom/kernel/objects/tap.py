@@ -13,7 +13,7 @@ from ..netlink import link
 from ..netlink.attributes import NOTHING
 from ..values import require_range
 from .base import Scope, Undo
-from .link import LinkObject, find
+from .link import GROUP, LinkObject, find
 
 _CLONE = "/dev/net/tun"
 _TUNSETIFF, _TUNSETPERSIST, _TUNSETOWNER, _TUNSETGROUP = 0x400454CA, 0x400454CB, 0x400454CC, 0x400454CE
@@ -78,7 +78,7 @@ class Tap(LinkObject, frozen=True, tag="tap"):
             os.close(fd)
 
     def _set_properties(self, scope: Scope) -> None:
-        common = link.properties(mac=self.mac, mtu=self.mtu, txqlen=self.txqlen)
+        common = link.properties(mac=self.mac, mtu=self.mtu, txqlen=self.txqlen, group=GROUP)
         connection = scope.at(self.on).route
         try:
             connection.change(link.SET, 0, link.change(connection.index(self.name), common))

@@ -52,11 +52,25 @@ class Ingress(Object, frozen=True, tag="ingress"):
         return compare(self.label, ("kind", self.kind, found.kind))
 
     def remove(self, scope: Scope) -> None:
+        """Filters go with their hook, so somebody else's keep it."""
         differences = self.check(scope)
-        if not differences:
-            self._delete(scope, qdisc.DELETE, self._request)
-        elif differences[0].what == "different":
+        if differences and differences[0].what == "missing":
+            return
+        differences = differences or compare(self.label, ("filters", 0, self._filters(scope)))
+        if differences:
             raise Conflict(differences)
+        self._delete(scope, qdisc.DELETE, self._request)
+
+    def _filters(self, scope: Scope) -> int:
+        connection = scope.at(self.on).route
+        index = connection.index(self.link)
+        parents = (filters.INGRESS_PARENT, filters.EGRESS_PARENT)
+        listed = [
+            payload
+            for parent in parents[: 1 if self.kind == "ingress" else 2]
+            for payload in connection.dump(filters.GET, filters.of_link(index, parent))
+        ]
+        return len(_filters(listed))
 
 
 class Redirect(Object, frozen=True, tag="redirect"):
@@ -112,7 +126,8 @@ class Redirect(Object, frozen=True, tag="redirect"):
         if found is None:
             return missing(self.label)
         fields: list[tuple[str, object, object]] = [
-            ("target", self.to, name_of(scope.at(self.on), found.redirect) or "none")
+            ("target", self.to, name_of(scope.at(self.on), found.redirect) or "none"),
+            ("match", "everything", "everything" if found.everything else "some"),
         ]
         if self.classifier != "auto":
             fields.append(("classifier", self.classifier, found.kind))
@@ -127,8 +142,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
             if refused.errno in ABSENT or refused.errno == errno.EINVAL:
                 return None
             raise
-        # A u32 filter is listed with its hash tables, which redirect nothing and have no items in the handle.
-        found = [one for one in map(filters.decode, listed) if one.priority == self.priority]
+        found = [one for one in _filters(listed) if one.priority == self.priority]
         return next((one for one in found if one.redirect is not None), next(iter(found), None))
 
     def remove(self, scope: Scope) -> None:
@@ -143,11 +157,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
                 raise Conflict(differences)
         elif found.redirect is None:
             raise Conflict(self.check(scope))
-        self._delete(
-            scope,
-            filters.DELETE,
-            lambda connection: filters.at_priority(connection.index(self.link), self.priority),
-        )
+        self._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, found))
 
 
 class Shaper(Object, frozen=True, tag="shaper"):
@@ -217,6 +227,12 @@ class Shaper(Object, frozen=True, tag="shaper"):
         if (found.kind, found.handle) != (self.kind, HANDLE):
             raise Conflict(self.check(scope))
         self._delete(scope, qdisc.DELETE, lambda _: qdisc.at_root(found.index))
+
+
+def _filters(listed: Iterable[bytes]) -> list[filters.Filter]:
+    """Without u32's hash tables, which are listed like filters and hold no number of an item."""
+    found = map(filters.decode, listed)
+    return [one for one in found if one.handle and (one.kind != "u32" or one.handle & 0xFFF)]
 
 
 def _qdiscs(scope: Scope, of: Ingress | Shaper) -> list[qdisc.Qdisc]:

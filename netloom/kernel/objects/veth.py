@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ..difference import Difference, compare
-from ..errors import Conflict
 from ..netlink import link, nsid
 from ..values import require_link_name, require_mac
-from .base import LinkName, Scope, Undo, Where
+from .base import LinkName, Scope, Where
 from .link import LinkObject, find
 
 
@@ -38,12 +37,6 @@ class Veth(LinkObject, frozen=True, tag="veth"):
         peer = link.properties(name=self.peer, mac=self.peer_mac, mtu=self.mtu, txqlen=self.txqlen)
         netns = None if self.peer_on == self.on else scope.at(self.peer_on).fileno()
         return link.veth_peer(peer, netns)
-
-    def _keep(self, scope: Scope) -> Undo | None:
-        # The kernel says "exists" of either end's name.
-        if find(scope.at(self.on), self.name) is None:
-            raise Conflict(compare(self.label, ("peer", self.peer, "another link of that name")))
-        return super()._keep(scope)
 
     def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
         differences = super().drift(found, scope)

@@ -94,7 +94,7 @@ LINKS = (
             gone("ip link set vx1 type vxlan id 7 learning", "learning"),
             gone("ip link set vx1 type vxlan id 7 local 192.0.2.9", "local"),
             gone("ip link del vx1"),
-            gone(
+            conflict(
                 (
                     "ip link del vx1",
                     f"ip link add vx1 mtu 1400 address {MAC} "
@@ -124,7 +124,7 @@ LINKS = (
         "vxlan of a link",
         Vxlan("vx1", 7, device="nl1", mac=MAC),
         (
-            gone(
+            conflict(
                 (
                     "ip link del vx1",
                     f"ip link add vx1 address {MAC} type vxlan id 7 dev nl2 nolearning dstport 4789",
@@ -141,7 +141,7 @@ LINKS = (
             gone("ip link set mv1 type macvlan mode private", "mode"),
             gone("ip link set mv1 mtu 1300", "mtu"),
             gone("ip link del mv1"),
-            gone(
+            conflict(
                 (
                     "ip link del mv1",
                     f"ip link add mv1 link nl2 address {OTHER_MAC} mtu 1400 type macvlan mode bridge",
@@ -170,7 +170,7 @@ LINKS = (
         (
             gone("ip link set tap1 mtu 1300", "mtu"),
             gone("ip link del tap1"),
-            gone(
+            conflict(
                 (
                     "ip link del tap1",
                     "ip tuntap add tap1 mode tap",
@@ -189,7 +189,7 @@ LINKS = (
         "tap of a user with several queues",
         Tap("tap1", mac=MAC, multi_queue=True, vnet_hdr=False, owner=1000, group=1001),
         (
-            gone(
+            conflict(
                 (
                     "ip link del tap1",
                     "ip tuntap add tap1 mode tap multi_queue user 1002 group 1001",
@@ -197,7 +197,7 @@ LINKS = (
                 ),
                 "owner",
             ),
-            gone(
+            conflict(
                 (
                     "ip link del tap1",
                     "ip tuntap add tap1 mode tap user 1000",
