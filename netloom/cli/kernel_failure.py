@@ -25,7 +25,12 @@ from .status import CONFIGURATION, DEADLINE, FAILED
 _ADVICE: tuple[tuple[type[KernelError], int, str], ...] = (
     (InvalidPlan, CONFIGURATION, "mend the plan; docs/reference/plan.md lists every object and its fields"),
     (InvalidObject, CONFIGURATION, "mend the value that the message names"),
-    (InvalidNamespace, FAILED, "give the namespace as a path, such as /run/netns/NAME, or as its name"),
+    (
+        InvalidNamespace,
+        FAILED,
+        "give the namespace as a path, such as /run/netns/NAME, or as its name; to remove what a namespace "
+        "that is gone has left on the host, leave it out",
+    ),
     (
         Conflict,
         FAILED,
@@ -62,8 +67,9 @@ def explained(error: Exception) -> tuple[int, dict[str, object], list[str]] | No
 def _judge(error: KernelError) -> tuple[int, str]:
     if isinstance(error, Incomplete):
         return _judge(error.errors[0])
-    if error.errno in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
-        return FAILED, "run it as root"
+    if error.errno in (errno.EPERM, errno.EACCES):
+        root = os.geteuid() == 0
+        return FAILED, "give it CAP_NET_ADMIN and CAP_SYS_ADMIN" if root else "run it as root"
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
             return status, advice

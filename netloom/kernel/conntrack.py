@@ -11,7 +11,7 @@ import errno
 import ipaddress
 import socket
 
-from .errors import ABSENT, InvalidObject, Refused, Unsupported
+from .errors import ABSENT, InvalidObject, KernelError, Refused, Unsupported
 from .namespace import Namespace
 from .netlink import conntrack
 from .netlink.connection import Connection
@@ -52,10 +52,10 @@ def _parsed(address: str) -> tuple[int, bytes]:
 def _connection(namespace: Namespace) -> Connection:
     try:
         return namespace.netfilter
-    except OSError as cause:
-        if cause.errno not in _NO_PROTOCOL:
+    except KernelError as refused:
+        if refused.errno not in _NO_PROTOCOL:
             raise
-        raise _unsupported() from cause
+        raise _unsupported() from refused
 
 
 def _listed(connection: Connection, family: int, packed: bytes) -> list[conntrack.Entry]:

@@ -11,18 +11,20 @@ Requests can be awaited on an event loop, whose thread never touches the kernel,
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from .difference import Difference
 from .errors import DeadlineExceeded, KernelError, QueueFull, Stopped
 from .namespace import Namespace
 from .objects import Scope
-from .plan import Change, Plan, Steps, applying, check, removing
+from .plan import Applied, Change, Impatience, Plan, Steps, applying, check, removing
 from .reaper import Reaper
 
 T = TypeVar("T")
@@ -37,14 +39,19 @@ class Request(Future[T]):
     """A request's answer: `await` it, or ask for its `result`.
 
     A task that is cancelled while it awaits gives the request up: if it waits, it is never begun;
-    if it is being applied, what it made is taken back.
+    if it was being applied, or just had been, what it made is taken back.
     """
 
-    given_up = False
+    _dataplane: Dataplane
+    _job: _Job
 
     def give_up(self) -> None:
-        self.given_up = True
-        self.cancel()
+        self._dataplane._give_up(self._job)
+
+    def result(self, timeout: float | None = None) -> T:
+        answer = super().result(timeout)
+        self._dataplane._deliver(self._job)
+        return answer
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._awaited().__await__()
@@ -52,11 +59,24 @@ class Request(Future[T]):
     async def _awaited(self) -> T:
         import asyncio
 
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[None] = loop.create_future()
+
+        def ring() -> None:
+            if not answered.done():
+                answered.set_result(None)
+
+        def wake(_: Future[T]) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody awaits
+                loop.call_soon_threadsafe(ring)
+
+        self.add_done_callback(wake)
         try:
-            return await asyncio.wrap_future(self)
+            await answered
         except asyncio.CancelledError:
             self.give_up()
             raise
+        return self.result(0)
 
 
 class _Job:
@@ -65,7 +85,7 @@ class _Job:
     def __init__(
         self,
         lane: Lane,
-        begin: Callable[[Scope, Callable[[], str]], Steps[Any]],
+        begin: Callable[[Scope, Impatience], Steps[Any]],
         netns: Namespace | None,
         deadline: float,
     ) -> None:
@@ -76,9 +96,12 @@ class _Job:
         self.request: Request[Any] = Request()
         self.steps: Steps[Any] | None = None
         self.failure: KernelError | None = None
+        self.given_up = False
+        # What was made, as long as nobody has been told so.
+        self.applied: Applied | None = None
 
     def impatience(self) -> str:
-        if self.request.given_up:
+        if self.given_up:
             return "it was given up"
         return "its time was over" if time.monotonic() >= self.deadline else ""
 
@@ -94,20 +117,55 @@ class Dataplane:
         reapers: int = 4,
         receive_buffer: int | None = None,
     ) -> None:
-        """`limit` bounds how many requests of each lane may be under way at a time."""
+        """`limit` bounds how many requests of each lane may be under way at a time.
+
+        Every request with a namespace holds a descriptor until its result was taken.
+        """
         self._limit = limit
         self._lanes: dict[Lane, deque[_Job]] = {"resumed": deque(), "add": deque(), "remove": deque()}
         self._turns: deque[Lane] = deque(self._lanes)
         self._accepted: dict[Lane, int] = {"add": 0, "remove": 0}
-        self._ready = threading.Condition()
+        # The lock itself is entered, never the conditions: only so can no signal leave it locked.
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
+        self._sooner = threading.Condition(self._lock)
+        self._nearest = float("inf")
         self._closing = False
-        own = host or Namespace.own()
-        self._host = Namespace.of_descriptor(own.fileno(), own.name)
-        if host is None:
-            own.close()
-        self._reaper = Reaper(self._host, senders=reapers, receive_buffer=receive_buffer)
-        self._thread = threading.Thread(target=self._run, name="netloom-dataplane", daemon=True)
-        self._thread.start()
+        self._ended = threading.Event()
+        self._process = os.getpid()
+        with Namespace.own() if host is None else _own_copy(host) as own:
+            self._host = Namespace.of_descriptor(own.fileno(), own.name)
+        self._begin(reapers, receive_buffer)
+
+    def _begin(self, reapers: int, receive_buffer: int | None) -> None:
+        """Opens what is needed on the thread that will use it: the caller's may be an event loop's."""
+        opened: Future[Reaper] = Future()
+
+        def run() -> None:
+            try:
+                opened.set_result(Reaper(self._host, senders=reapers, receive_buffer=receive_buffer))
+            except BaseException as error:
+                opened.set_exception(error)
+                return
+            self._run()
+
+        try:
+            self._thread = threading.Thread(target=run, name="netloom-dataplane", daemon=True)
+            self._thread.start()
+            self._reaper = opened.result()
+            self._clock = threading.Thread(
+                target=self._watch_deadlines, name="netloom-deadlines", daemon=True
+            )
+            self._clock.start()
+        except BaseException:
+            with self._lock:
+                self._closing = True
+                self._ready.notify()
+            if opened.done() and not opened.exception():
+                self._thread.join()
+                opened.result().close()
+            self._host.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -115,13 +173,19 @@ class Dataplane:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
     def apply(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Request[list[Change]]:
         """`netns` is the attachment's namespace; it may be closed as soon as this returns."""
-        return self._accept(
-            "add", lambda scope, impatience: applying(plan, scope, impatience), netns, timeout
-        )
+        return self._accept("add", lambda scope, why: applying(plan, scope, why), netns, timeout)
 
     def check(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
@@ -145,40 +209,73 @@ class Dataplane:
         return self._reaper.losses
 
     def close(self) -> None:
-        """Takes no more requests, finishes those that it took, and ends its threads."""
-        with self._ready:
-            if self._closing:
-                return
-            self._closing = True
+        """Takes no more requests, finishes those that it took, and ends its threads.
+
+        A second call waits for the first; one from a request's own callback only begins it.
+        """
+        if os.getpid() != self._process:
+            return  # of a process that was forked off: the threads are its parent's
+        with self._lock:
+            first, self._closing = not self._closing, True
             self._ready.notify()
+            self._sooner.notify()
+        if not first and threading.current_thread() is not self._thread:
+            self._ended.wait()
+        elif first:
+            ending = threading.Thread(target=self._end, name="netloom-end", daemon=True)
+            ending.start()
+            if threading.current_thread() is not self._thread:
+                self._ended.wait()
+
+    def _end(self) -> None:
         self._thread.join()
+        self._clock.join()
         self._reaper.close()
         self._host.close()
+        self._ended.set()
 
     def _accept(
         self,
         lane: Lane,
-        begin: Callable[[Scope, Callable[[], str]], Steps[Any]],
+        begin: Callable[[Scope, Impatience], Steps[Any]],
         netns: int | Namespace | None,
         timeout: float,
     ) -> Request[Any]:
-        with self._ready:
-            if self._closing:
-                raise Stopped("the dataplane has stopped")
-            if self._accepted[lane] >= self._limit:
-                raise QueueFull(f"{self._limit} requests to {lane} are under way; nothing was done")
-            job = _Job(lane, begin, _own_copy(netns), time.monotonic() + timeout)
-            self._accepted[lane] += 1
-            self._lanes[lane].append(job)
-            self._ready.notify()
+        copy = None if netns is None else _own_copy(netns)
+        try:
+            with self._lock:
+                if self._closing or os.getpid() != self._process:
+                    raise Stopped("the dataplane has stopped")
+                if self._accepted[lane] >= self._limit:
+                    raise QueueFull(f"{self._limit} requests to {lane} are under way; nothing was done")
+                job = _Job(lane, begin, copy, time.monotonic() + timeout)
+                job.request._dataplane, job.request._job = self, job
+                self._enqueue(job)
+        except BaseException:
+            if copy is not None:
+                copy.close()
+            raise
         return job.request
+
+    def _enqueue(self, job: _Job) -> None:
+        """The lock is held."""
+        self._accepted[job.lane] += 1
+        self._lanes[job.lane].append(job)
+        self._ready.notify()
+        if job.deadline < self._nearest:
+            self._sooner.notify()
+
+    # The dataplane's own thread.
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
-            self._advance(job)
+            try:
+                self._advance(job)
+            except BaseException as error:  # such as of a callback that wants to end the program
+                self._finish(job, error)
 
     def _next(self) -> _Job | None:
-        with self._ready:
+        with self._lock:
             while True:
                 for _ in range(len(self._turns)):
                     lane = self._turns[0]
@@ -186,6 +283,7 @@ class Dataplane:
                     if self._lanes[lane]:
                         return self._lanes[lane].popleft()
                 if self._closing and not self.under_way:
+                    self._sooner.notify()
                     return None
                 self._ready.wait()
 
@@ -193,46 +291,131 @@ class Dataplane:
         """Goes on with a request until it is done, or has to wait for links to go."""
         try:
             if job.steps is None:
-                job.steps = self._begun(job)
-                if job.steps is None:
+                if not job.request.set_running_or_notify_cancel():
+                    self._finish(job)
                     return
-            failure, job.failure = job.failure, None
-            departures = next(job.steps) if failure is None else job.steps.throw(failure)
-            now = time.monotonic()
-            deadline = job.deadline if job.lane == "remove" else max(job.deadline, now + _UNDO_PATIENCE)
-            self._reaper.submit(departures, lambda error: self._resume(job, error), deadline)
+                job.steps = self._begun(job)
+            while True:
+                failure, job.failure = job.failure, None
+                departures = next(job.steps) if failure is None else job.steps.throw(failure)
+                try:
+                    self._reaper.submit(departures, lambda error: self._resume(job, error), _patience(job))
+                    return
+                except KernelError as error:
+                    job.failure = error
         except StopIteration as end:
-            self._finish(job)
-            job.request.set_result(end.value)
+            self._succeed(job, end.value)
         except BaseException as error:
-            self._finish(job)
-            job.request.set_exception(error)
+            self._finish(job, error)
 
-    def _begun(self, job: _Job) -> Steps[Any] | None:
-        if not job.request.set_running_or_notify_cancel():
-            self._finish(job)
-            return None
+    def _begun(self, job: _Job) -> Steps[Any]:
         why = job.impatience()
         if why:
             raise DeadlineExceeded(f"the request waited in the queue until {why}; nothing was done")
         return job.begin(Scope(self._host, job.netns), job.impatience)
 
+    def _succeed(self, job: _Job, answer: object) -> None:
+        """Between this and `_give_up`, whoever comes first decides: it is told, or it is taken back."""
+        if not isinstance(answer, Applied):
+            gave_up = DeadlineExceeded("the request was given up; what it made is taken back")
+            self._finish(job, gave_up if job.given_up else None, answer=answer)
+            return
+        with self._lock:
+            given_up = job.given_up
+            if not given_up:
+                job.applied = answer
+        if given_up:
+            self._take_back(job, answer)
+        else:
+            self._finish(job, answer=answer.changes)
+
+    def _take_back(self, job: _Job, applied: Applied) -> None:
+        job.steps = applied.undoing()
+        self._advance(job)
+
     def _resume(self, job: _Job, failure: KernelError | None) -> None:
-        with self._ready:
+        with self._lock:
             job.failure = failure
             self._lanes["resumed"].append(job)
             self._ready.notify()
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: _Job, error: BaseException | None = None, *, answer: object = None) -> None:
+        with self._lock:
+            self._accepted[job.lane] -= 1
+            keep = job.applied is not None
+        if job.netns is not None:
+            job.netns.disconnect() if keep else job.netns.close()
+        if job.request.done():
+            return
+        try:
+            if error is None:
+                job.request.set_result(answer)
+            else:
+                job.request.set_exception(error)
+        except BaseException:  # of a callback: it must not end our thread
+            return
+
+    # From any thread.
+
+    def _deliver(self, job: _Job) -> None:
+        """The caller has its answer; from now on, what was made is its own."""
+        with self._lock:
+            job.applied, applied = None, job.applied
+        if applied is not None and job.netns is not None:
+            job.netns.close()
+
+    def _give_up(self, job: _Job) -> None:
+        job.request.cancel()
+        with self._lock:
+            job.given_up = True
+            job.applied, applied = None, job.applied
+            if applied is None:
+                return
+            if not self._closing or self.under_way:
+                # It was done already, and nobody was told: a request of our own takes it back.
+                deadline = time.monotonic() + _UNDO_PATIENCE
+                undo = _Job("remove", lambda *_: applied.undoing(), job.netns, deadline)
+                undo.request._dataplane, undo.request._job = self, undo
+                self._enqueue(undo)
+                return
         if job.netns is not None:
             job.netns.close()
-        with self._ready:
-            self._accepted[job.lane] -= 1
+
+    # The clock.
+
+    def _watch_deadlines(self) -> None:
+        """Requests that wait too long are answered in time, also while the thread is busy with another."""
+        while True:
+            with self._lock:
+                if self._closing and not self.under_way:
+                    return
+                queued = [*self._lanes["add"], *self._lanes["remove"]]
+                self._nearest = min((job.deadline for job in queued), default=float("inf"))
+                left = self._nearest - time.monotonic()
+                if left > 0:
+                    self._sooner.wait(min(left, 1.0) if self._closing else min(left, 3600.0))
+                    continue
+                late = [job for job in queued if job.deadline <= time.monotonic()]
+                for job in late:
+                    self._lanes[job.lane].remove(job)
+            for job in late:
+                if job.request.set_running_or_notify_cancel():
+                    error = DeadlineExceeded(
+                        "the request waited in the queue until its time was over; nothing was done"
+                    )
+                    self._finish(job, error)
+                else:
+                    self._finish(job)
+            with self._lock:
+                self._ready.notify()
 
 
-def _own_copy(netns: int | Namespace | None) -> Namespace | None:
-    if netns is None:
-        return None
+def _patience(job: _Job) -> float:
+    undo = time.monotonic() + _UNDO_PATIENCE
+    return job.deadline if job.lane == "remove" and not job.given_up else max(job.deadline, undo)
+
+
+def _own_copy(netns: int | Namespace) -> Namespace:
     if isinstance(netns, Namespace):
         return Namespace.of_descriptor(netns.fileno(), netns.name)
     return Namespace.of_descriptor(netns, "the attachment's namespace")

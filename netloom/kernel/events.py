@@ -24,7 +24,7 @@ from .netlink.connection import ROUTE, Connection
 from .netlink.message import Message
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import AbstractEventLoop, Future
 
 Kind = Literal["link", "port", "address", "route", "neighbour", "rule"]
 Value = link.Link | address.Address | route.Route | neighbour.Neighbour | rule.Rule
@@ -90,6 +90,7 @@ class Events:
         self._waiting: Iterator[Message] = iter(())
         self._lock = threading.Lock()
         self._readers = 0
+        self._awaited = False
         self._closed = False
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
@@ -180,6 +181,17 @@ class Events:
         import asyncio
 
         loop = asyncio.get_running_loop()
+        if self._awaited:
+            raise RuntimeError("somebody else awaits the next event of this stream already")
+        self._awaited = True
+        try:
+            return await self._next(loop)
+        finally:
+            self._awaited = False
+
+    async def _next(self, loop: AbstractEventLoop) -> Event | Lost | None:
+        import asyncio
+
         # In a storm there is always a next one; everybody else on the loop gets a turn even so.
         await asyncio.sleep(0)
         with self._in_use() as usable:

@@ -6,13 +6,15 @@ then, as they would for the real thing.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from .conntrack import forget
-from .errors import KernelError
+from .errors import KernelError, LibraryMissing
 from .namespace import Namespace
 from .netlink import link
 from .netlink.message import CREATE, EXCLUSIVE
@@ -107,16 +109,22 @@ def probe() -> Iterator[Finding]:
     """One finding for each feature. It needs root, and leaves nothing behind."""
     for name, feature in FEATURES.items():
         with Namespace.new("a namespace to probe in") as scratch:
-            reason = _obstacle(name, feature, scratch)
-        remedy = ""
-        if reason:
-            remedy = f"a kernel with {feature.config} (as a module: `modprobe` must find it)"
-        if reason.startswith("libnftables"):
-            remedy = "install the package libnftables1"
-        yield Finding(name, not reason, feature.essential, feature.needed_for, reason, remedy)
+            obstacle = _obstacle(name, feature, scratch)
+        reason, remedy = ("", "") if obstacle is None else (str(obstacle), _remedy(obstacle, feature))
+        yield Finding(name, obstacle is None, feature.essential, feature.needed_for, reason, remedy)
 
 
-def _obstacle(name: str, feature: Feature, scratch: Namespace) -> str:
+def _remedy(obstacle: KernelError, feature: Feature) -> str:
+    if isinstance(obstacle, LibraryMissing):
+        return "install the package libnftables1"
+    if obstacle.errno in (errno.EPERM, errno.EACCES):
+        return "run it as root, with CAP_NET_ADMIN and CAP_SYS_ADMIN"
+    if feature.config == "CONFIG_TUN" and not os.path.exists("/dev/net/tun"):
+        return f"/dev/net/tun, which a kernel with {feature.config} has; in a container, let the device in"
+    return f"a kernel with {feature.config} (as a module: `modprobe` must find it)"
+
+
+def _obstacle(name: str, feature: Feature, scratch: Namespace) -> KernelError | None:
     try:
         if name == "conntrack":
             forget(scratch, "192.0.2.1")
@@ -127,6 +135,6 @@ def _obstacle(name: str, feature: Feature, scratch: Namespace) -> str:
             )
         else:
             run(applying(Plan(feature.objects), Scope(scratch)))
-        return ""
+        return None
     except KernelError as error:
-        return str(error)
+        return error

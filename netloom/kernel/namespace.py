@@ -56,8 +56,11 @@ class Namespace:
     @classmethod
     def of_descriptor(cls, fd: int, name: str) -> Self:
         """A descriptor that came from elsewhere, checked and copied; the caller keeps its own."""
-        _require_namespace(fd, name)
-        return cls(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0), name)
+        try:
+            _require_namespace(fd, name)
+            return cls(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0), name)
+        except OSError as cause:
+            raise InvalidNamespace(f"{name}: {cause.strerror}", errno=cause.errno or 0) from None
 
     @classmethod
     def own(cls) -> Self:
@@ -83,8 +86,8 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<Namespace {self.name}>"
 
-    def close(self) -> None:
-        fd, self._fd = getattr(self, "_fd", -1), -1
+    def disconnect(self) -> None:
+        """Closes its connections, which open again when they are needed; the namespace is still held."""
         connections = list(getattr(self, "_connections", {}).values())
         if connections:
             self._connections.clear()
@@ -93,6 +96,10 @@ class Namespace:
         nft, self._nft = getattr(self, "_nft", None), None
         if nft is not None:
             nft.close()
+
+    def close(self) -> None:
+        fd, self._fd = getattr(self, "_fd", -1), -1
+        self.disconnect()
         if fd >= 0:
             os.close(fd)
 
@@ -105,6 +112,10 @@ class Namespace:
     def entered(self) -> Iterator[None]:
         """Runs the block inside. Only the calling thread moves, and it comes back."""
         fd = self.fileno()
+        here = os.stat(_HERE)
+        if (here.st_dev, here.st_ino) == self.identity:
+            yield
+            return
         with _thread_away():
             _require(_libc.setns(fd, _CLONE_NEWNET), f"enter {self.name}")
             yield
@@ -136,8 +147,7 @@ class Namespace:
     def nft(self) -> Nft:
         found = self._nft
         if found is None:
-            with self.entered():
-                self._nft = found = Nft()
+            self._nft = found = Nft(self.entered)
         return found
 
     def _kept(self, protocol: int) -> Connection:
@@ -154,7 +164,9 @@ def _thread_away() -> Iterator[None]:
         try:
             yield
         finally:
-            _require(_libc.setns(home, _CLONE_NEWNET), "come back from a network namespace")
+            # Without the right to leave, there is none to come back, nor a need to.
+            if _libc.setns(home, _CLONE_NEWNET) != 0 and not os.path.samestat(os.stat(_HERE), os.fstat(home)):
+                _require(-1, "come back from a network namespace")
     finally:
         os.close(home)
 

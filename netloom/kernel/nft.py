@@ -2,23 +2,34 @@
 
 Changes are text in nft's own language, and one call is one transaction: all of it or nothing.
 Values are quoted, so that none of them can become a part of the language.
+
+The library has manners of its own, and this module is there to bear them. It keeps the names of
+links in one list for the whole process, so calls take turns. It looks links up in the namespace of
+the calling thread, not of the context, so calls are made inside. And it ends the whole process when
+it cannot open a socket, so calls are made only while there are descriptors to spare.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import re
-from typing import Any
-
-import msgspec
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from .errors import InvalidObject, KernelError, LibraryMissing
 
 _LIBRARY = "libnftables.so.1"
-_JSON, _TERSE = 1 << 4, 1 << 11
 _QUOTABLE = re.compile(r'[^"\\\0\n\r*]{1,128}')
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./\\-]{0,127}")
-_ERRNO = re.compile(r"Error: (?:Could not process rule: )?(.*)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_REASON = re.compile(r"Error: (?:Could not process rule: )?(.*)")
+_LONGEST_COMPLAINT = 2000
+_SPARE_DESCRIPTORS = 4
+
+# Not a plain lock: the garbage collector may close a context in the thread that is using another.
+_turns = threading.RLock()
 
 
 class NftError(KernelError):
@@ -40,7 +51,6 @@ def _load() -> ctypes.CDLL:
         getattr(library, name).argtypes = [ctypes.c_void_p]
         getattr(library, name).restype = ctypes.c_char_p
     library.nft_run_cmd_from_buffer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    library.nft_ctx_output_set_flags.argtypes = [ctypes.c_void_p, ctypes.c_uint]
     return library
 
 
@@ -48,59 +58,72 @@ _library: ctypes.CDLL | None = None
 
 
 class Nft:
-    """A context of libnftables, bound to the namespace in which it was opened. One thread at a time."""
+    """A context of libnftables for one namespace. `inside` brings the calling thread there."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Callable[[], AbstractContextManager[None]]) -> None:
         global _library
-        if _library is None:
-            _library = _load()
-        self._library = _library
-        self._context = self._library.nft_ctx_new(0)
-        if not self._context:
-            raise KernelError("libnftables gave no context")
-        self._library.nft_ctx_buffer_output(self._context)
-        self._library.nft_ctx_buffer_error(self._context)
+        self._inside = inside
+        with _turn(inside):
+            if _library is None:
+                _library = _load()
+            self._library = _library
+            self._context = self._library.nft_ctx_new(0)
+            if not self._context:
+                raise KernelError("libnftables gave no context")
+            self._library.nft_ctx_buffer_output(self._context)
+            self._library.nft_ctx_buffer_error(self._context)
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        context, self._context = getattr(self, "_context", None), None
-        if context:
-            self._library.nft_ctx_free(context)
+        with _turns:
+            context, self._context = getattr(self, "_context", None), None
+            if context:
+                self._library.nft_ctx_free(context)
 
     def run(self, commands: str) -> str:
         """One transaction. What it prints is returned."""
-        return self._run(commands, 0)
-
-    def listing(self, what: str) -> list[dict[str, Any]]:
-        """What `list` says, as data; without the elements of named sets."""
-        answer = msgspec.json.decode(self._run(f"list {what}", _JSON | _TERSE))
-        return [item for item in answer["nftables"] if "metainfo" not in item]
-
-    def _run(self, commands: str, flags: int) -> str:
-        if self._context is None:
-            raise KernelError("this nft context was closed")
         if "\0" in commands:
             raise InvalidObject("an nft command with a NUL in it")
-        library = self._library
-        library.nft_ctx_output_set_flags(self._context, flags)
-        failed = library.nft_run_cmd_from_buffer(self._context, commands.encode())
-        said: bytes = library.nft_ctx_get_output_buffer(self._context)
-        complaint: bytes = library.nft_ctx_get_error_buffer(self._context)
+        with _turn(self._inside):
+            if self._context is None:
+                raise KernelError("this nft context was closed")
+            failed = self._library.nft_run_cmd_from_buffer(self._context, commands.encode())
+            said: bytes = self._library.nft_ctx_get_output_buffer(self._context)
+            complaint: bytes = self._library.nft_ctx_get_error_buffer(self._context)
         if failed:
             raise _error(complaint.decode("utf-8", "replace"))
         return said.decode("utf-8", "replace")
 
 
-def _error(complaint: str) -> NftError:
-    import errno
-    import os
+@contextmanager
+def _turn(inside: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    with _turns, inside():
+        _require_spare_descriptors()
+        yield
 
-    found = _ERRNO.search(complaint)
+
+def _require_spare_descriptors() -> None:
+    spare: list[int] = []
+    try:
+        while len(spare) < _SPARE_DESCRIPTORS:
+            spare.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as cause:
+        raise KernelError(f"nft: {cause.strerror}", errno=cause.errno or 0) from None
+    finally:
+        for descriptor in spare:
+            os.close(descriptor)
+
+
+def _error(complaint: str) -> NftError:
+    found = _REASON.search(complaint)
     reason = found.group(1) if found else "failed"
     number = next((number for number in errno.errorcode if os.strerror(number) == reason), 0)
-    return NftError(f"nft: {complaint.strip() or reason}", errno=number)
+    words = complaint.strip() or reason
+    if len(words) > _LONGEST_COMPLAINT:
+        words = f"{words[:_LONGEST_COMPLAINT]}…"
+    return NftError(f"nft: {words}", errno=number)
 
 
 def quoted(value: str) -> str:

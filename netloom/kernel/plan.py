@@ -42,10 +42,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
         """Raises `InvalidPlan`, which says where and what is wrong."""
         try:
             version = msgspec.json.decode(data, type=_Versioned).version
-            if version > VERSION or version < 1:
+            if version > VERSION:
                 raise InvalidPlan(
                     f"the plan is of version {version}, and this netloom reads up to {VERSION}: upgrade it"
                 )
+            if version < 1:
+                raise InvalidPlan(f"there is no version {version} of plans")
             return msgspec.json.decode(data, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
             raise InvalidPlan(f"not a plan: {cause}") from None
@@ -73,8 +75,21 @@ class Incomplete(KernelError):
         self.errors = tuple(errors)
 
 
+class Applied(Struct, frozen=True):
+    """What `applying` did, and how to take it back."""
+
+    changes: list[Change]
+    made: list[tuple[AnyObject, Undo]]
+
+    def undoing(self) -> Steps[None]:
+        """Takes back what was made, and nothing else."""
+        failures = yield from _taking(_in_reverse(self.made))
+        if failures:
+            raise failures[0] if len(failures) == 1 else Incomplete(failures)
+
+
 def apply(plan: Plan, scope: Scope) -> list[Change]:
-    return run(applying(plan, scope))
+    return run(applying(plan, scope)).changes
 
 
 def check(plan: Plan, scope: Scope) -> list[Difference]:
@@ -119,7 +134,7 @@ def patient() -> str:
     return ""
 
 
-def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[list[Change]]:
+def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[Applied]:
     """Makes everything so, or leaves everything as it was."""
     for item in plan.objects:
         absent = _absent_place(item, scope)
@@ -129,17 +144,23 @@ def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Step
     changes: list[Change] = []
     try:
         for items in _runs(plan.objects):
-            why = impatience()
-            if why:
-                raise DeadlineExceeded(f"gave up before {items[0].label}: {why}; what was made is undone")
+            _require_patience(impatience, items[0].label)
             for item, undo in zip(items, _applied(items, scope), strict=True):
                 changes.append(Change(item.label, "kept" if undo is None else "made"))
                 if undo is not None:
                     made.append((item, undo))
+        _require_patience(impatience, "the end")
     except BaseException as error:
-        yield from _undoing(made, error)
+        for failure in (yield from _taking(_in_reverse(made))):
+            error.add_note(f"could not be undone: {failure}")
         raise
-    return changes
+    return Applied(changes, made)
+
+
+def _require_patience(impatience: Impatience, where: str) -> None:
+    why = impatience()
+    if why:
+        raise DeadlineExceeded(f"gave up before {where}: {why}; what was made is taken back")
 
 
 def _applied(items: Sequence[AnyObject], scope: Scope) -> Sequence[Undo | None]:
@@ -158,11 +179,10 @@ def _removal(item: Object, scope: Scope) -> Undo:
     return lambda: item.remove(scope)
 
 
-def _undoing(made: Sequence[tuple[AnyObject, Undo]], error: BaseException) -> Steps[None]:
+def _in_reverse(made: Sequence[tuple[AnyObject, Undo]]) -> list[tuple[AnyObject, Undo]]:
+    """Without what goes with its link anyway."""
     leaving = {name for item, _ in made for name in item.makes()}
-    undos = [(item, undo) for item, undo in reversed(made) if not _goes_along(item, leaving)]
-    for failure in (yield from _taking(undos)):
-        error.add_note(f"could not be undone: {failure}")
+    return [(item, undo) for item, undo in reversed(made) if not _goes_along(item, leaving)]
 
 
 def removing(plan: Plan, scope: Scope) -> Steps[None]:
@@ -201,6 +221,8 @@ def _taking(undos: Iterable[tuple[AnyObject, Undo]]) -> Steps[list[KernelError]]
             departure = undo()
         except KernelError as failure:
             failures.append(failure)
+        except OSError as failure:
+            failures.append(KernelError(f"{item.label}: {failure.strerror}", errno=failure.errno or 0))
         else:
             if departure is not None:
                 waiting.append(departure)

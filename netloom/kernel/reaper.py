@@ -19,13 +19,15 @@ import selectors
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from .errors import ABSENT, DeadlineExceeded, KernelError, Malformed, OutcomeUnknown, Refused, Stopped
 from .namespace import Namespace
 from .netlink import link
 from .netlink.connection import Connection
+from .netlink.message import Message
 from .objects import Departure
 from .objects.link import GROUP
 
@@ -65,22 +67,18 @@ class _Leave:
 class _Watch:
     """One namespace: who listens there, who is awaited, and connections to send with."""
 
-    def __init__(self, namespace: Namespace, receive_buffer: int | None, *, permanent: bool) -> None:
+    def __init__(self, namespace: Namespace, receive_buffer: int | None, connections: int) -> None:
+        """With connections opened beforehand, it does its work also when descriptors run out."""
         self.namespace = Namespace.of_descriptor(namespace.fileno(), namespace.name)
-        self.permanent = permanent
         self.awaited: dict[int, list[_Leave]] = {}
         self.busy = 0
         self._idle: list[Connection] = []
         try:
             self.listener = self.namespace.connect(groups=(_LINK_GROUP,), receive_buffer=receive_buffer)
+            self._idle += [self.namespace.connect() for _ in range(connections)]
         except BaseException:
-            self.namespace.close()
+            self.close()
             raise
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left to do here."""
-        return not (self.permanent or self.awaited or self.busy)
 
     def take(self) -> Connection:
         return self._idle.pop() if self._idle else self.namespace.connect()
@@ -89,8 +87,10 @@ class _Watch:
         self._idle.append(connection)
 
     def close(self) -> None:
-        for connection in (self.listener, *self._idle):
+        for connection in self._idle:
             connection.close()
+        if hasattr(self, "listener"):
+            self.listener.close()
         self.namespace.close()
 
 
@@ -104,26 +104,39 @@ class Reaper:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._queue: deque[tuple[_Watch, _Leave]] = deque()
-        self._watches: dict[tuple[int, int], _Watch] = {}
         self._closing = False
-        self._selector = selectors.DefaultSelector()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._selector.register(self._wake, selectors.EVENT_READ)
-        self._watch(host, permanent=True)
-        names = [f"netloom-reaper-{number}" for number in range(senders)]
-        self._threads = [threading.Thread(target=self._send, name=name, daemon=True) for name in names]
-        self._threads.append(threading.Thread(target=self._listen, name="netloom-reaper", daemon=True))
-        for thread in self._threads:
-            thread.start()
+        self._host = _Watch(host, receive_buffer, senders + 1)
+        self._watches = {self._host.namespace.identity: self._host}
+        self._threads: list[threading.Thread] = []
+        try:
+            self._selector = selectors.DefaultSelector()
+            self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._selector.register(self._wake, selectors.EVENT_READ)
+            self._selector.register(self._host.listener, selectors.EVENT_READ, self._host)
+            for number in range(senders):
+                self._start(self._send, f"netloom-reaper-{number}")
+            self._listener = self._start(self._listen, "netloom-reaper")
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, target: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return thread
 
     def submit(self, departures: Sequence[Departure], done: Done, deadline: float) -> None:
-        """Removes links. Calls `done` once: when all are gone, or with what kept one of them."""
+        """Removes links. Calls `done` once: when all are gone, or with what kept one of them.
+
+        Raises a `KernelError` if it cannot be begun; then nothing was.
+        """
         batch = _Batch(len(departures), done, deadline)
         with self._lock:
             if self._closing:
                 raise Stopped("links are no longer removed here")
-            for departure in departures:
-                watch = self._watch(departure.namespace)
+            watches = [self._watch(departure.namespace) for departure in departures]
+            for watch, departure in zip(watches, departures, strict=True):
                 leave = _Leave(departure, batch)
                 watch.awaited.setdefault(leave.index, []).append(leave)
                 self._queue.append((watch, leave))
@@ -135,24 +148,31 @@ class Reaper:
         with self._lock:
             self._closing = True
             self._work.notify_all()
-        for thread in self._threads[:-1]:
-            thread.join()
-        os.eventfd_write(self._wake, 1)
-        self._threads[-1].join()
-        for watch in list(self._watches.values()):
-            self._selector.unregister(watch.listener)
+        for thread in self._threads:
+            if thread is not getattr(self, "_listener", None):
+                thread.join()
+        if hasattr(self, "_listener"):
+            os.eventfd_write(self._wake, 1)
+            self._listener.join()
+        for watch in self._watches.values():
             watch.close()
-        self._watches.clear()
-        self._selector.close()
-        os.close(self._wake)
+        self._watches = {}
+        if hasattr(self, "_wake"):
+            os.close(self._wake)
+        if hasattr(self, "_selector"):
+            self._selector.close()
 
-    def _watch(self, namespace: Namespace, *, permanent: bool = False) -> _Watch:
+    def _watch(self, namespace: Namespace) -> _Watch:
         """From now on notifications of the namespace arrive. The lock is held."""
         found = self._watches.get(namespace.identity)
         if found is None:
-            found = _Watch(namespace, self._receive_buffer, permanent=permanent)
+            found = _Watch(namespace, self._receive_buffer, 1)
+            try:
+                self._selector.register(found.listener, selectors.EVENT_READ, found)
+            except BaseException as cause:
+                found.close()
+                raise _as_kernel_error(cause) from None
             self._watches[namespace.identity] = found
-            self._selector.register(found.listener, selectors.EVENT_READ, found)
         return found
 
     # Senders.
@@ -170,12 +190,13 @@ class Reaper:
                     self._work.notify(1)
             try:
                 self._reap(watch, leaves)
-            finally:
-                with self._lock:
-                    watch.busy -= 1
-                    over = watch.over
-                if over:
-                    os.eventfd_write(self._wake, 1)
+            except BaseException as error:
+                self._settle(watch, leaves, _as_kernel_error(error))
+            with self._lock:
+                watch.busy -= 1
+                over = self._is_over(watch)
+            if over:
+                os.eventfd_write(self._wake, 1)
 
     def _waiting_together(self) -> tuple[_Watch, list[_Leave]]:
         watch, first = self._queue.popleft()
@@ -191,61 +212,46 @@ class Reaper:
         return watch, leaves
 
     def _reap(self, watch: _Watch, leaves: list[_Leave]) -> None:
-        try:
-            connection = self._connection(watch)
-        except (KernelError, OSError) as error:
-            self._settle(watch, leaves, _as_kernel_error(error))
-            return
-        try:
-            refused = self._delete(connection, leaves)
+        with self._connection(watch) as connection:
+            refusals = _delete(connection, leaves)
             # Acknowledged: what has not been seen to leave is gone by now, or stays.
             for leave in leaves:
-                if self._is_awaited(watch, leave):
-                    stays = _still_there(connection, leave)
-                    reason = refused or KernelError(f"cannot remove {leave.label}: it is still there")
-                    self._settle(watch, [leave], reason if stays else None)
-        except (KernelError, OSError) as error:
-            self._settle(watch, leaves, _as_kernel_error(error))
+                if not self._is_awaited(watch, leave):
+                    continue
+                error: KernelError | None = None
+                if connection.has_link(leave.index):
+                    error = refusals.get(leave.index) or KernelError(f"{leave.label} is still there")
+                self._settle(watch, [leave], error)
+
+    @contextmanager
+    def _connection(self, watch: _Watch) -> Iterator[Connection]:
+        with self._lock:
+            connection = watch.take()
+        try:
+            yield connection
         finally:
             with self._lock:
                 watch.give(connection)
-
-    def _connection(self, watch: _Watch) -> Connection:
-        with self._lock:
-            return watch.take()
-
-    def _delete(self, connection: Connection, leaves: list[_Leave]) -> KernelError | None:
-        if len(leaves) > 1:
-            group = _free_group()
-            members = [leave for leave in leaves if _joins(connection, leave, group)]
-            try:
-                if members:
-                    connection.change(link.DELETE, 0, link.delete_group(group))
-                return None
-            except Refused:
-                pass  # one of them cannot be deleted, and so the kernel deleted none
-        error: KernelError | None = None
-        for leave in leaves:
-            try:
-                connection.change(link.DELETE, 0, link.by_index(leave.index))
-            except Refused as refused:
-                if refused.errno not in ABSENT:
-                    error = refused.during(f"cannot remove {leave.label}")
-        return error
 
     # The listener.
 
     def _listen(self) -> None:
         while True:
-            for key, _ in self._selector.select(self._pause()):
-                if key.data is None:
-                    os.eventfd_read(self._wake)
-                else:
-                    self._hear(key.data)
-            self._look_after()
-            self._retire()
+            try:
+                for key, _ in self._selector.select(self._pause()):
+                    if key.data is None:
+                        os.eventfd_read(self._wake)
+                    else:
+                        self._hear(key.data)
+                self._look_after()
+                self._retire()
+            except Exception:
+                # Whatever it was, such as no memory: nobody may be left to wait because of it.
+                time.sleep(_LATE)
             with self._lock:
-                if self._closing and not any(thread.is_alive() for thread in self._threads[:-1]):
+                if self._closing and not any(
+                    thread.is_alive() for thread in self._threads if thread is not threading.current_thread()
+                ):
                     return
 
     def _pause(self) -> float | None:
@@ -264,12 +270,21 @@ class Reaper:
             if not notifications:
                 break
             for message in notifications:
-                index = link.departed(message.kind, message.payload)
-                if index is not None and index in watch.awaited:
-                    self._settle(watch, list(watch.awaited.get(index, ())), None)
+                self._take_note(watch, message)
         if lost:
             self.losses += 1
             self._ask(watch, older_than=0)
+
+    def _take_note(self, watch: _Watch, message: Message) -> None:
+        index = link.departed(message.kind, message.payload)
+        # An index may be in use again: then it was another link's departure, long ago.
+        if index is None or index not in watch.awaited or watch.listener.has_link(index):
+            return
+        leaves = list(watch.awaited.get(index, ()))
+        moved = link.was_moved(message.payload)
+        for leave in leaves:
+            error = KernelError(f"{leave.label} was moved to another namespace meanwhile") if moved else None
+            self._settle(watch, [leave], error)
 
     def _look_after(self) -> None:
         """Asks for links whose notifications are late, and lets nobody wait beyond a deadline."""
@@ -284,20 +299,21 @@ class Reaper:
 
     def _ask(self, watch: _Watch, *, older_than: float) -> None:
         before = time.monotonic() - older_than
-        leaves = [leave for leave in self._awaited_in(watch) if leave.since <= before]
-        if not leaves:
-            return
-        try:
-            connection = self._connection(watch)
-        except (KernelError, OSError):
-            return  # out of descriptors: there will be a next time, and there are acknowledgements
-        try:
-            for leave in leaves:
-                if not _still_there(connection, leave):
-                    self._settle(watch, [leave], None)
-        finally:
-            with self._lock:
-                watch.give(connection)
+        for leave in self._awaited_in(watch):
+            if leave.since <= before and not watch.listener.has_link(leave.index):
+                self._settle(watch, [leave], None)
+
+    def _is_over(self, watch: _Watch) -> bool:
+        """Whether nothing is left to do in a namespace. The lock is held."""
+        return not (watch is self._host or watch.awaited or watch.busy)
+
+    def _retire(self) -> None:
+        """Lets go of namespaces where nothing is left to do. Only the listener may: it reads from them."""
+        with self._lock:
+            for watch in [watch for watch in self._watches.values() if self._is_over(watch)]:
+                del self._watches[watch.namespace.identity]
+                self._selector.unregister(watch.listener)
+                watch.close()
 
     # Shared.
 
@@ -334,13 +350,30 @@ class Reaper:
         if done is not None:
             done(error)
 
-    def _retire(self) -> None:
-        """Lets go of namespaces where nothing is left to do. Only the listener may: it reads from them."""
-        with self._lock:
-            for watch in [watch for watch in self._watches.values() if watch.over]:
-                del self._watches[watch.namespace.identity]
-                self._selector.unregister(watch.listener)
-                watch.close()
+
+def _delete(connection: Connection, leaves: list[_Leave]) -> dict[int, KernelError]:
+    """Sends the requests; what the kernel refused, by index."""
+    alone = leaves
+    if len(leaves) > 1:
+        group = _free_group()
+        together = [leave for leave in leaves if _joins(connection, leave, group)]
+        alone = [leave for leave in leaves if leave not in together]
+        try:
+            if together:
+                connection.change(link.DELETE, 0, link.delete_group(group))
+        except KernelError:
+            alone = leaves  # one of them cannot be deleted, and so the kernel deleted none
+    refusals: dict[int, KernelError] = {}
+    for leave in alone:
+        try:
+            connection.change(link.DELETE, 0, link.by_index(leave.index))
+        except Refused as refused:
+            if refused.errno not in ABSENT:
+                refusals[leave.index] = refused.during(f"cannot remove {leave.label}")
+                _joins(connection, leave, GROUP)
+        except KernelError as error:
+            refusals[leave.index] = error
+    return refusals
 
 
 def _free_group() -> int:
@@ -355,20 +388,12 @@ def _free_group() -> int:
 def _joins(connection: Connection, leave: _Leave, group: int) -> bool:
     try:
         connection.change(link.SET, 0, link.change(leave.index, link.properties(group=group)))
-    except Refused as refused:
-        if refused.errno in ABSENT:
-            return False
-        raise
+    except KernelError:
+        return False
     return True
 
 
-def _still_there(connection: Connection, leave: _Leave) -> bool:
-    try:
-        connection.ask(link.GET, link.get(leave.index))
-    except Refused as refused:
-        return refused.errno not in ABSENT
-    return True
-
-
-def _as_kernel_error(error: KernelError | OSError) -> KernelError:
-    return error if isinstance(error, KernelError) else KernelError(str(error), errno=error.errno or 0)
+def _as_kernel_error(error: BaseException) -> KernelError:
+    if isinstance(error, KernelError):
+        return error
+    return KernelError(f"links could not be removed: {error!r}", errno=getattr(error, "errno", 0) or 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -205,9 +207,9 @@ def test_a_deadline_in_the_middle_undoes_what_was_made(
     dataplane: Dataplane, host: Namespace, pod: Namespace
 ) -> None:
     stopper = gate()
-    request = dataplane.apply(plan_of(*veth().objects, stopper, Bridge("br0")), pod, timeout=0.2)
+    request = dataplane.apply(plan_of(*veth().objects, stopper, Bridge("br0")), pod, timeout=1)
     assert stopper.reached.wait(5)
-    time.sleep(0.25)
+    time.sleep(1.1)
     stopper.opened.set()
     with pytest.raises(DeadlineExceeded):
         request.result(5)
@@ -276,8 +278,8 @@ def test_descriptors_and_threads_go_with_the_dataplane(host: Namespace, pod: Nam
     for _ in range(5):
         use()
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert threading.active_count() <= threads
 
 
 def test_links_in_other_namespaces_are_removed_the_same_way(dataplane: Dataplane, pod: Namespace) -> None:
@@ -292,3 +294,216 @@ def test_links_in_other_namespaces_are_removed_the_same_way(dataplane: Dataplane
     while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_task_that_is_cancelled_at_the_last_object_leaves_nothing_behind(
+    host: Namespace, pod: Namespace
+) -> None:
+    stopper = gate()
+
+    async def scenario(dataplane: Dataplane) -> None:
+        async def applied() -> None:
+            await dataplane.apply(plan_of(*veth().objects, stopper), pod)
+
+        waiting = asyncio.ensure_future(applied())
+        await asyncio.to_thread(stopper.reached.wait, 5)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        stopper.opened.set()
+
+    with Dataplane(host) as dataplane:
+        asyncio.run(scenario(dataplane))
+    assert find(host, "nl0") is None
+
+
+def test_a_task_that_is_cancelled_after_the_plan_was_applied_leaves_nothing_behind(
+    host: Namespace, pod: Namespace
+) -> None:
+    """The loop was busy and had not noticed."""
+    assert find(host, "nl0") is None  # opens the test's connection, which the loop's thread must not
+
+    async def scenario(dataplane: Dataplane) -> None:
+        async def applied() -> None:
+            await dataplane.apply(veth(), pod)
+
+        waiting = asyncio.ensure_future(applied())
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + 5
+        while dataplane.under_way and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert find(host, "nl0") is not None
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    with Dataplane(host) as dataplane:
+        asyncio.run(scenario(dataplane))
+    assert find(host, "nl0") is None
+
+
+def test_timeouts_on_a_busy_loop_leave_nothing_behind(
+    host: Namespace, new_namespace: Callable[[], Namespace]
+) -> None:
+    pods = [new_namespace() for _ in range(48)]
+
+    async def attached(dataplane: Dataplane, number: int) -> bool:
+        try:
+            async with asyncio.timeout(0.001 * (number % 24)):
+                await dataplane.apply(veth(f"nl{number}"), pods[number])
+            return True
+        except TimeoutError:
+            return False
+
+    async def scenario(dataplane: Dataplane) -> list[bool]:
+        return list(await asyncio.gather(*(attached(dataplane, number) for number in range(48))))
+
+    with Dataplane(host) as dataplane:
+        outcomes = asyncio.run(scenario(dataplane))
+    assert [find(host, f"nl{number}") is not None for number in range(48)] == outcomes
+
+
+def test_a_queued_request_is_answered_at_its_deadline_while_the_thread_is_busy(dataplane: Dataplane) -> None:
+    stopper = gate()
+    blocked = dataplane.apply(plan_of(stopper))
+    assert stopper.reached.wait(5)
+    start = time.monotonic()
+    with pytest.raises(DeadlineExceeded, match="nothing was done"):
+        dataplane.check(Plan(()), timeout=0.1).result(5)
+    assert time.monotonic() - start < 2
+    stopper.opened.set()
+    blocked.result(5)
+    assert dataplane.check(Plan(())).result(5) == []
+
+
+def test_it_may_be_opened_and_closed_on_an_event_loop(host: Namespace, pod: Namespace) -> None:
+    async def scenario() -> None:
+        before = os.stat("/proc/thread-self/ns/net")
+        async with Dataplane(host) as dataplane:
+            await dataplane.apply(veth(), pod)
+            await dataplane.remove(veth(), pod)
+        assert os.path.samestat(before, os.stat("/proc/thread-self/ns/net"))
+
+    asyncio.run(scenario())
+
+
+def test_a_callback_that_wants_to_exit_does_not_end_the_thread(dataplane: Dataplane) -> None:
+    def leave(_: object) -> None:
+        raise SystemExit(1)
+
+    request = dataplane.check(Plan(()))
+    request.add_done_callback(leave)
+    assert dataplane.check(Plan(())).result(5) == []
+
+
+def test_closing_from_a_callback_and_twice_at_once_ends_everything(host: Namespace) -> None:
+    threads = threading.active_count()
+    dataplane = Dataplane(host)
+    stopper = gate()
+    request = dataplane.apply(plan_of(stopper))
+    request.add_done_callback(lambda _: dataplane.close())
+    second = threading.Thread(target=dataplane.close)
+    second.start()
+    stopper.opened.set()
+    request.result(5)
+    second.join(5)
+    dataplane.close()
+    assert not second.is_alive()
+    deadline = time.monotonic() + 2
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= threads
+
+
+def test_a_process_that_was_forked_off_does_not_disturb_its_parent(
+    dataplane: Dataplane, pod: Namespace
+) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            dataplane.check(Plan(()))
+        except Stopped:
+            dataplane.close()
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    dataplane.apply(veth(), pod).result(5)
+    start = time.monotonic()
+    dataplane.remove(veth(), pod).result(5)
+    assert time.monotonic() - start < 0.5
+
+
+SCARCE = """
+import os, resource, sys, time
+from netloom.kernel import *
+from netloom.kernel.dataplane import Dataplane
+from netloom.kernel.objects.link import find
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
+host, pod = Namespace.new(), Namespace.new()
+find(host, "x"), find(pod, "x")
+dataplane = Dataplane(host)
+table = Plan((NftTable("inet", "t", "chain c { }", on="attachment"),))
+links = Plan((Bridge("pb", on="attachment"), Bridge("hb"), Up("hb")))
+broken = Plan((*links.objects, Route("10.9.0.0/16", via="192.0.2.1")))
+for spare in range(0, 12):
+    hogs = []
+    try:
+        while True:
+            hogs.append(os.open("/dev/null", 0))
+    except OSError:
+        pass
+    for _ in range(min(spare, len(hogs))):
+        os.close(hogs.pop())
+    for plan in (table, links, broken):
+        try:
+            dataplane.apply(plan, pod, timeout=2).result(20)
+        except KernelError:
+            pass
+    for hog in hogs:
+        os.close(hog)
+    for plan in (table, links):
+        dataplane.remove(plan, pod, timeout=5).result(20)
+    assert find(host, "hb") is None and find(pod, "pb") is None, spare
+    assert dataplane.check(Plan(())).result(5) == []
+dataplane.close()
+print("lives")
+"""
+
+
+def test_it_survives_when_descriptors_run_out() -> None:
+    """libnftables would end the whole process."""
+    done = subprocess.run([sys.executable, "-c", SCARCE], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "lives\n", done.stderr
+
+
+SHARED = """
+import threading, time
+from netloom.kernel import *
+from netloom.kernel.dataplane import Dataplane
+
+failures = []
+
+def one():
+    host = Namespace.new()
+    with Dataplane(host) as dataplane:
+        table = Plan((NftTable("inet", "t", 'chain c { iif "lo" accept; }'),))
+        end = time.monotonic() + 3
+        try:
+            while time.monotonic() < end:
+                for verb in (dataplane.apply, dataplane.check, dataplane.remove):
+                    assert verb(table).result(9) != [Difference("x", "missing")]
+        except BaseException as error:
+            failures.append(error)
+
+threads = [threading.Thread(target=one) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(failures or "fine")
+"""
+
+
+def test_several_may_use_nftables_in_one_process() -> None:
+    """libnftables has one list of links for all of its contexts."""
+    done = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr

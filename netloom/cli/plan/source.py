@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...kernel import InvalidPlan, Namespace, Plan, Scope
+from ...kernel import DeadlineExceeded, InvalidPlan, Namespace, Plan, Scope
 from ..arguments import add_json
 from ..failure import UsageError
 
 _LARGEST = 16 << 20
+_PATIENCE = 60
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +40,8 @@ def plan(args: argparse.Namespace) -> Plan:
 def _read(path: str) -> bytes:
     try:
         if path == "-":
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
             data = sys.stdin.buffer.read(_LARGEST + 1)
         else:
             with open(path, "rb") as file:
@@ -49,12 +55,35 @@ def _read(path: str) -> bytes:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ctrl-C and the like wait until a change is whole, or taken back: a matter of milliseconds."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    """One change at a time on a host, and whole, or taken back, before Ctrl-C and the like are heard.
+
+    Of two at once, the one could keep what the other is about to take back. The namespace itself is the
+    lock, so there is no file to leave behind.
+    """
+    lock = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        yield
+        _take_turn(lock)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(lock)
+
+
+def _take_turn(lock: int) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded(
+                    f"another `netloom plan` was at work on this host for {_PATIENCE} s; nothing was done"
+                ) from None
+            time.sleep(0.01)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ ROUTE, NETFILTER, GENERIC = 0, 12, 16
 _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
 _SO_RCVBUFFORCE = 33
-_SIOCGIFINDEX = 0x8933
+_SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
 _IFREQ = struct.Struct("=16si20x")
 _FINE = struct.Struct("=IHHIIi")  # header and error number of an acknowledgement
 
@@ -48,7 +48,10 @@ class Connection:
         cls, protocol: int = ROUTE, groups: tuple[int, ...] = (), receive_buffer: int | None = None
     ) -> Self:
         """In the namespace of the calling thread; with groups, notifications arrive, too."""
-        own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        try:
+            own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        except OSError as cause:
+            raise _failure(cause) from None
         try:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PATIENCE)
             for option in (_CAP_ACK, _EXT_ACK, _STRICT_CHECK):
@@ -60,6 +63,9 @@ class Connection:
             own.connect((0, 0))
             for group in groups:
                 own.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
+        except OSError as cause:
+            own.close()
+            raise _failure(cause) from None
         except BaseException:
             own.close()
             raise
@@ -131,10 +137,28 @@ class Connection:
             raise _closed() from None
         return int(_IFREQ.unpack(answer)[1])
 
-    def notifications(self) -> list[Message]:
-        """The next datagram of a connection with groups. Raises `OutcomeUnknown` where some were lost."""
+    def has_link(self, index: int) -> bool:
+        """Whether a link of that index is there, by an ioctl."""
         try:
-            size = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC | socket.MSG_DONTWAIT)
+            fcntl.ioctl(self._socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
+        except OSError as cause:
+            if cause.errno == errno.ENODEV:
+                return False
+            raise _failure(cause) from None
+        except ValueError:
+            raise _closed() from None
+        return True
+
+    def notifications(self) -> list[Message]:
+        """The next datagram of a connection with groups. Raises `OutcomeUnknown` where some were lost.
+
+        Only what the kernel says counts: anybody with rights in the namespace can send to its groups.
+        """
+        flags = socket.MSG_TRUNC | socket.MSG_DONTWAIT
+        try:
+            size, sender = self._socket.recvfrom_into(self._buffer, 0, flags)
+            while sender[0] != 0:
+                size, sender = self._socket.recvfrom_into(self._buffer, 0, flags)
         except BlockingIOError:
             return []
         except OSError as cause:

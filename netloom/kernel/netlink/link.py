@@ -17,7 +17,7 @@ UP = 0x1
 
 _ADDRESS, _NAME, _MTU, _LINK, _MASTER, _PROTOCOL, _TXQLEN, _LINKINFO = 1, 3, 4, 5, 10, 12, 13, 18
 _AF_SPEC, _GROUP, _NET_NS_FD, _EXT_MASK = 26, 27, 28, 29
-_TX_QUEUES, _RX_QUEUES, _LINK_NETNSID = 31, 32, 37
+_TX_QUEUES, _RX_QUEUES, _LINK_NETNSID, _NEW_NETNSID = 31, 32, 37, 45
 _KIND, _DATA, _PORT_KIND, _PORT_DATA = 1, 2, 4, 5
 _VETH_PEER = 1
 _SKIP_STATISTICS = 1 << 3
@@ -169,3 +169,8 @@ def departed(kind: int, payload: bytes) -> int | None:
         return None
     family, _, index, _, _ = _INFO.unpack_from(payload)
     return index if family == 0 else None
+
+
+def was_moved(payload: bytes) -> bool:
+    """Whether a link that is gone lives on, in another namespace."""
+    return _NEW_NETNSID in Attributes(payload[SIZE:])

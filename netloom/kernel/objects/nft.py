@@ -7,12 +7,14 @@ not grow with the number of attachments.
 from __future__ import annotations
 
 import errno
+import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
 from ..difference import Difference, compare, missing
 from ..errors import Conflict, InvalidObject, KernelError
@@ -23,10 +25,12 @@ from .base import Object, Scope, Undo
 
 Family: TypeAlias = Literal["inet", "ip", "ip6", "arp", "bridge", "netdev"]
 
-# A table with this comment is ours; nothing else is ever changed or removed.
-COMMENT = "made by netloom"
+# A table whose comment begins so is ours. What follows says which plan's it is.
+OWNER = "made by netloom"
 
 _VERDICT = re.compile(r"accept|drop|continue|return|(?:jump|goto) ([A-Za-z_][A-Za-z0-9_.-]*)")
+_TEXT_OR_REMARK = re.compile(r'"[^"]*"|#[^\n]*')
+_REFUSED_WORDS = re.compile(r"\b(include|define|redefine|undefine)\b|\bflags\s+owner\b")
 
 
 class NftTable(Object, frozen=True, tag="nft-table"):
@@ -41,20 +45,25 @@ class NftTable(Object, frozen=True, tag="nft-table"):
 
     def __post_init__(self) -> None:
         require_name(self.name)
-        _require_balance(self.body)
+        _require_one_table(self.body)
 
     @property
     def title(self) -> str:
         return f"nft table {self.family} {self.name}"
 
     @property
+    def _comment(self) -> str:
+        return f"{OWNER} {hashlib.sha256(self.body.encode()).hexdigest()[:16]}"
+
+    @property
     def _text(self) -> str:
-        return f'table {self.family} {self.name} {{\ncomment "{COMMENT}"\n{self.body}\n}}\n'
+        return f'table {self.family} {self.name} {{\ncomment "{self._comment}"\n{self.body}\n}}\n'
 
     def apply(self, scope: Scope) -> Undo | None:
         namespace = scope.at(self.on)
         if nftables.read_table(namespace.netfilter, self.family, self.name) is not None:
             return self._keep(scope)
+        self._planned()
         try:
             namespace.nft.run(self._text)
         except NftError as refused:
@@ -62,64 +71,64 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         return lambda: self.remove(scope)
 
     def check(self, scope: Scope) -> list[Difference]:
-        namespace = scope.at(self.on)
-        comment = nftables.read_table(namespace.netfilter, self.family, self.name)
-        if comment is None:
+        connection = scope.at(self.on).netfilter
+        comment = nftables.read_table(connection, self.family, self.name)
+        found = nftables.read_structure(connection, self.family, self.name)
+        if comment is None or found is None:
             return missing(self.label)
-        if comment != COMMENT:
-            return compare(self.label, ("owner", COMMENT, comment or "nobody"))
-        wanted = _canonical(self._text, f"{self.family} {self.name}")
-        found = _parts(namespace.nft.listing(f"table {self.family} {self.name}"))
+        if comment != self._comment:
+            return compare(self.label, ("owner", self._comment, comment or "nobody"))
+        wanted = self._planned()
         return compare(
             self.label,
-            *((part, wanted.get(part), found.get(part)) for part in {**wanted, **found}),
+            *(
+                (part, *_compared(wanted.get(part), found.get(part)))
+                for part in {**wanted, **found}
+                if wanted.get(part) != found.get(part)
+            ),
         )
+
+    def _planned(self) -> dict[str, object]:
+        try:
+            return _canonical(self.family, self.name, self._text)
+        except NftError as refused:
+            raise KernelError(
+                f"{self.label} is wrong, or names links (iif, oif; give iifname, oifname): {refused}",
+                errno=refused.errno,
+            ) from None
 
     def remove(self, scope: Scope) -> None:
         namespace = scope.at(self.on)
-        comment = nftables.read_table(namespace.netfilter, self.family, self.name)
-        if comment is None:
-            return
-        if comment != COMMENT:
-            raise Conflict(compare(self.label, ("owner", COMMENT, comment or "nobody")))
-        namespace.nft.run(f"delete table {self.family} {self.name}")
+        for last in (False, True):
+            comment = nftables.read_table(namespace.netfilter, self.family, self.name)
+            if comment is None:
+                return
+            if comment != self._comment:
+                raise Conflict(compare(self.label, ("owner", self._comment, comment or "nobody")))
+            try:
+                namespace.nft.run(f"delete table {self.family} {self.name}")
+                return
+            except NftError as refused:
+                # Somebody else may have taken it away just now.
+                if last or refused.errno != errno.ENOENT:
+                    raise KernelError(f"cannot remove {self.label}: {refused}", errno=refused.errno) from None
 
 
 @lru_cache(maxsize=32)
-def _canonical(text: str, table: str) -> dict[str, str]:
-    """How the kernel would list it: laid down in an empty namespace, and read back."""
+def _canonical(family: str, name: str, text: str) -> dict[str, object]:
+    """What the kernel makes of a table: it is laid down in an empty namespace, and read back.
+
+    So a table may not name links, which are not there, but their names.
+    """
     with Namespace.new() as scratch:
         scratch.nft.run(text)
-        return _parts(scratch.nft.listing(f"table {table}"))
+        return nftables.read_structure(scratch.netfilter, family, name) or {}
 
 
-def _parts(listing: list[dict[str, Any]]) -> dict[str, str]:
-    """Chains, with their rules, and sets of a table, each as text that is equal for equals."""
-    parts: dict[str, str] = {}
-    rules: dict[str, list[Any]] = {}
-    for item in listing:
-        for kind, found in item.items():
-            if kind == "rule":
-                rules.setdefault(f"chain {found['chain']}", []).append(_still(found["expr"]))
-            elif kind != "table":
-                parts[f"{kind} {found['name']}"] = _as_text(_still(found, _MOVING | {"elem"}))
-    for chain, listed in rules.items():
-        parts[chain] = f"{parts.get(chain, '')} {_as_text(listed)}"
-    return parts
-
-
-# What differs from one listing to the next of the same thing; and, of sets, what is no part of a table.
-_MOVING = frozenset({"handle", "packets", "bytes", "used"})
-
-
-def _still(value: Any, moving: frozenset[str] = _MOVING) -> Any:
-    if isinstance(value, dict):
-        return {key: _still(item) for key, item in value.items() if key not in moving}
-    return [_still(item) for item in value] if isinstance(value, list) else value
-
-
-def _as_text(value: Any) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()
+def _compared(wanted: object, found: object) -> tuple[str, str]:
+    if wanted is None:
+        return "absent", "there"
+    return "as planned", "missing" if found is None else "changed"
 
 
 class NftElement(Object, frozen=True, tag="nft-element"):
@@ -169,38 +178,41 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     @staticmethod
     def apply_all(elements: Sequence[NftElement], scope: Scope) -> list[Undo | None]:
         """Elements of one namespace, in one transaction, unless some are there already."""
-        for element in elements:
-            element._require_fit(scope)
+        spelled = [element._as_the_kernel_spells_it(scope) for element in elements]
+        twice = {element for number, element in enumerate(spelled) if element in spelled[:number]}
+        if not twice:
+            try:
+                _add(spelled, scope)
+                return [element._undo(scope) for element in elements]
+            except NftError as refused:
+                if refused.errno != errno.EEXIST:
+                    raise _explained("add", elements, refused) from None
+        kept: set[int] = set()
+        fresh: dict[NftElement, None] = {}
+        for number, element in enumerate(spelled):
+            if element in fresh or element._is_kept(scope):
+                kept.add(number)
+            else:
+                fresh[element] = None
         try:
-            _add(elements, scope)
+            _add(list(fresh), scope)
         except NftError as refused:
-            if refused.errno != errno.EEXIST:
-                raise _explained("add", elements, refused) from None
-        else:
-            return [element._undo(scope) for element in elements]
-        present = [element._is_kept(scope) for element in elements]
-        fresh = [element for element, kept in zip(elements, present, strict=True) if not kept]
-        try:
-            _add(fresh, scope)
-        except NftError as refused:
-            raise _explained("add", fresh, refused) from None
-        return [
-            None if kept else element._undo(scope) for element, kept in zip(elements, present, strict=True)
-        ]
+            raise _explained("add", list(fresh), refused) from None
+        return [None if number in kept else it._undo(scope) for number, it in enumerate(elements)]
 
-    def _require_fit(self, scope: Scope) -> None:
+    def _as_the_kernel_spells_it(self, scope: Scope) -> NftElement:
         """What libnftables would take for a name and look up, or what we could not find again, is refused."""
         of = self._set(scope)
         if of is None:
             raise KernelError(f"cannot add {self.label}: there is no such set", errno=errno.ENOENT)
         if of.key is None or of.interval or (of.value is None and not of.verdicts and of.is_map):
             raise KernelError(f"cannot add {self.label}: netloom cannot compare elements of such a set")
-        nftables.pack(of.key, self.key)
         if (self.verdict is not None) != of.verdicts or (self.value is not None) != (of.value is not None):
             wanted = "a verdict" if of.verdicts else "a value" if of.is_map else "neither value nor verdict"
             raise InvalidObject(f"{self.label}: elements of this set have {wanted}")
-        if self.value is not None:
-            nftables.pack(of.value or (), self.value)
+        key = nftables.show(of.key, nftables.pack(of.key, self.key))
+        value = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
+        return replace(self, key=key, value=value)
 
     def _set(self, scope: Scope) -> nftables.Set | None:
         return nftables.read_set(scope.at(self.on).netfilter, self.family, self.table, self.set)
@@ -236,20 +248,32 @@ class NftElement(Object, frozen=True, tag="nft-element"):
 
     @staticmethod
     def remove_all(elements: Sequence[NftElement], scope: Scope) -> None:
-        """In one transaction. What is there is asked first: a failed one costs the kernel 10 ms and more."""
-        commands = []
-        for element in elements:
-            differences = element.check(scope)
-            if not differences:
-                commands.append(f"delete element {element._place} {{ {_concatenated(element.key)} }}\n")
-            elif differences[0].what == "different":
-                raise Conflict(differences)
-        if not commands:
-            return
-        try:
-            scope.at(elements[0].on).nft.run("".join(commands))
-        except NftError as refused:
-            raise _explained("remove", elements, refused) from None
+        """In one transaction. What is there is asked first: a failed one costs the kernel 10 ms and more.
+
+        What is not ours stays, and all others go.
+        """
+        strange: list[Difference] = []
+        for last in (False, True):
+            strange = []
+            ours: dict[str, None] = {}
+            for element in elements:
+                differences = element.check(scope)
+                if not differences:
+                    with suppress(KernelError):  # the set is gone by now, and the element with it
+                        key = element._as_the_kernel_spells_it(scope).key
+                        ours[f"delete element {element._place} {{ {_concatenated(key)} }}\n"] = None
+                elif differences[0].what == "different":
+                    strange += differences
+            try:
+                if ours:
+                    scope.at(elements[0].on).nft.run("".join(ours))
+                break
+            except NftError as refused:
+                # Somebody else may have taken one of them away just now.
+                if last or refused.errno != errno.ENOENT:
+                    raise _explained("remove", elements, refused) from None
+        if strange:
+            raise Conflict(strange)
 
 
 def _add(elements: Sequence[NftElement], scope: Scope) -> None:
@@ -269,17 +293,18 @@ def _joined(values: Sequence[str] | None) -> str | None:
     return None if values is None else " . ".join(values)
 
 
-def _require_balance(body: str) -> None:
-    """A body that closes its table could go on with commands of its own."""
-    depth, text, remark = 0, False, False
-    for character in body:
-        if remark or (character == "#" and not text):
-            remark = character != "\n"
-        elif character == '"':
-            text = not text
-        elif not text:
-            depth += {"{": 1, "}": -1}.get(character, 0)
-            if depth < 0:
-                break
-    if depth or text:
-        raise InvalidObject("the braces or quotes of the table's body do not match")
+def _require_one_table(body: str) -> None:
+    """A body that closes its table could go on with commands of its own, and so could what it includes."""
+    words = _TEXT_OR_REMARK.sub(" ", body)
+    if '"' in words:
+        raise InvalidObject("the quotes of the table's body do not match")
+    refused = _REFUSED_WORDS.search(words)
+    if refused:
+        raise InvalidObject(f"the table's body has {refused[0]!r} in it, which a plan cannot have")
+    depth = 0
+    for character in words:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth < 0:
+            break
+    if depth:
+        raise InvalidObject("the braces of the table's body do not match")
