@@ -104,7 +104,8 @@ def give_up_after(seconds: float, work: Callable[[], object]) -> None:
 
     before = signal.signal(signal.SIGALRM, give_up)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        # Again after a while: an exception in a finaliser, where the first may strike, is ignored.
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
         while True:
             work()
     except GivenUp:
