@@ -25,6 +25,14 @@ def _fits(name: str) -> bool:
         return False
 
 
+def is_passable(text: str) -> bool:
+    """Whether a system call can be given it: no NUL, and no half of a surrogate pair."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def require_mac(mac: str | None) -> None:
     if mac is None:
         return
@@ -57,7 +65,7 @@ def packed_cidr(text: str) -> tuple[bytes, int]:
     packed = packed_ip(address)
     if not slash:
         return packed, len(packed) * 8
-    if not (length.isascii() and length.isdecimal() and int(length[:4]) <= len(packed) * 8):
+    if not (length.isascii() and length.isdecimal() and len(length) <= 3 and int(length) <= len(packed) * 8):
         raise InvalidObject(f"{text[:60]!r} has no prefix length that fits its family")
     return packed, int(length)
 

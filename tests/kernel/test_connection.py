@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import signal
 import socket
 import struct
@@ -103,14 +104,15 @@ def give_up_after(seconds: float, work: Callable[[], object]) -> None:
         raise GivenUp
 
     before = signal.signal(signal.SIGALRM, give_up)
+    gc.disable()  # an exception in a finaliser, where it may strike, would be ignored
     try:
-        # Again after a while: an exception in a finaliser, where the first may strike, is ignored.
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         while True:
             work()
     except GivenUp:
         return
     finally:
+        gc.enable()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 

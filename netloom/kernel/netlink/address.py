@@ -15,8 +15,8 @@ NEW, DELETE, GET = 20, 21, 22
 _INFO = Struct("=BBBBI")
 _ADDRESS, _LOCAL, _BROADCAST, _FLAGS = 1, 2, 4, 8
 
-NODAD, NOPREFIXROUTE = 0x02, 0x200
-TENTATIVE, FAILED = 0x40, 0x08
+SECONDARY, NODAD, NOPREFIXROUTE = 0x01, 0x02, 0x200
+PERMANENT, TENTATIVE, FAILED = 0x80, 0x40, 0x08
 
 
 class Address(Record, frozen=True):
@@ -44,6 +44,11 @@ def decode(payload: bytes) -> Address:
     )
 
 
+def is_secondary(payload: bytes) -> bool:
+    """Whether it goes with the first one of its subnet. It says so without being decoded."""
+    return len(payload) >= _INFO.size and bool(payload[2] & SECONDARY)
+
+
 def build(
     index: int, family: int, packed: bytes, prefix: int, *, flags: int = 0, peer: bytes | None = None
 ) -> bytes:
@@ -57,5 +62,6 @@ def build(
     return b"".join(parts)
 
 
-def of_link(index: int, family: int = socket.AF_UNSPEC) -> bytes:
-    return _INFO.pack(family, 0, 0, 0, index)
+def of_link(index: int, family: int = socket.AF_UNSPEC, packed: bytes | None = None) -> bytes:
+    """A question for a link's addresses, or for one of them, which the kernel answers for IPv6 only."""
+    return _INFO.pack(family, 0, 0, 0, index) + (b"" if packed is None else raw(_ADDRESS, packed))

@@ -76,6 +76,9 @@ class Attributes:
     def __contains__(self, kind: int) -> bool:
         return kind in self._found
 
+    def kinds(self) -> frozenset[int]:
+        return frozenset(self._found)
+
     def raw(self, kind: int) -> bytes | None:
         return self._found.get(kind)
 

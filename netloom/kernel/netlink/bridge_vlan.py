@@ -41,9 +41,8 @@ def of_link(connection: Connection, index: int) -> list[Membership]:
     """The kernel lists all ports of the namespace; there is no question about one."""
     found: list[Membership] = []
     for payload in connection.dump(_GET, everything()):
-        port, members = decode(payload)
-        if port == index:
-            found += members
+        if len(payload) < _INFO.size or _INFO.unpack_from(payload)[2] == index:
+            found += decode(payload)[1]
     return found
 
 

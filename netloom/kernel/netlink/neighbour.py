@@ -12,7 +12,7 @@ from .attributes import Attributes, raw, u16
 NEW, DELETE, GET = 28, 29, 30
 
 _INFO = Struct("=BxxxiHBB")
-_DST, _MAC, _VLAN, _VNI, _MASTER = 1, 2, 5, 7, 9
+_DST, _MAC, _VLAN, _PORT, _VNI, _MASTER = 1, 2, 5, 6, 7, 9
 PERMANENT, NOARP = 0x80, 0x40
 SELF, MASTER, PROXY, LEARNED = 0x02, 0x04, 0x08, 0x10
 AF_BRIDGE = 7
@@ -27,6 +27,9 @@ class Neighbour(Record, frozen=True):
     mac: str | None
     vlan: int | None
     master: int | None
+    # Of a VXLAN's far end, where they are not the VXLAN's own.
+    port: int | None = None
+    vni: int | None = None
 
 
 def decode(payload: bytes) -> Neighbour:
@@ -34,6 +37,7 @@ def decode(payload: bytes) -> Neighbour:
         raise Malformed(f"a neighbour of {len(payload)} bytes")
     family, index, state, flags, _ = _INFO.unpack_from(payload)
     found = Attributes(payload[_INFO.size :])
+    port = found.raw(_PORT)
     return Neighbour(
         family=family,
         index=index,
@@ -43,6 +47,8 @@ def decode(payload: bytes) -> Neighbour:
         mac=found.mac(_MAC),
         vlan=found.u16(_VLAN),
         master=found.u32(_MASTER),
+        port=None if port is None else int.from_bytes(port, "big"),
+        vni=found.u32(_VNI),
     )
 
 

@@ -35,6 +35,7 @@ class Route(Record, frozen=True):
     family: int
     prefix: int
     destination: bytes
+    tos: int
     table: int
     kind: int
     scope: int
@@ -50,7 +51,7 @@ class Route(Record, frozen=True):
 def decode(payload: bytes) -> Route:
     if len(payload) < _INFO.size:
         raise Malformed(f"a route of {len(payload)} bytes")
-    family, prefix, _, _, table, protocol, scope, kind, flags = _INFO.unpack_from(payload)
+    family, prefix, _, tos, table, protocol, scope, kind, flags = _INFO.unpack_from(payload)
     found = Attributes(payload[_INFO.size :])
     metrics = found.nested(_METRICS) or NOTHING
     listed = found.raw(_MULTIPATH)
@@ -65,6 +66,7 @@ def decode(payload: bytes) -> Route:
         family=family,
         prefix=prefix,
         destination=found.raw(_DST) or bytes(16 if family == 10 else 4),
+        tos=tos,
         table=table if wide is None else wide,
         kind=kind,
         scope=scope,

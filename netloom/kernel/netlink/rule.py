@@ -34,12 +34,28 @@ class Rule(Record, frozen=True):
     l3mdev: bool
     suppress: int | None
     protocol: int | None
+    more: bool = False
+
+
+# What every rule has, or what says nothing about the packets that are meant: padding and a flow's number.
+_SILENT = frozenset(
+    {_DST, _SRC, _IIF, _PRIORITY, _MARK, _SUPPRESS, _TABLE, _MASK, _OIF, _L3MDEV, _PROTOCOL, 11, 18}
+)
+_NO_GROUP = 13, 0xFFFFFFFF
+
+
+def _says_more(found: Attributes, tos: int) -> bool:
+    """Whether a rule has conditions that our records have no field for, such as ports or users."""
+    for kind in found.kinds() - _SILENT:
+        if kind != _NO_GROUP[0] or found.u32(kind) != _NO_GROUP[1]:
+            return True
+    return bool(tos)
 
 
 def decode(payload: bytes) -> Rule:
     if len(payload) < _INFO.size:
         raise Malformed(f"a rule of {len(payload)} bytes")
-    family, to_bits, from_bits, _, table, _, _, action, flags = _INFO.unpack_from(payload)
+    family, to_bits, from_bits, tos, table, _, _, action, flags = _INFO.unpack_from(payload)
     found = Attributes(payload[_INFO.size :])
     to, source = found.raw(_DST), found.raw(_SRC)
     wide = found.u32(_TABLE)
@@ -59,6 +75,7 @@ def decode(payload: bytes) -> Rule:
         l3mdev=bool(found.u8(_L3MDEV)),
         suppress=None if suppress == -1 else suppress,
         protocol=found.u8(_PROTOCOL),
+        more=_says_more(found, tos),
     )
 
 
@@ -93,6 +110,11 @@ def build(rule: Rule) -> bytes:
     if rule.protocol is not None:
         parts.append(u8(_PROTOCOL, rule.protocol))
     return b"".join(parts)
+
+
+def may_have_priority(payload: bytes, priority: int) -> bool:
+    """Whether a rule is worth decoding when those of a priority are looked for."""
+    return u32(_PRIORITY, priority) in payload
 
 
 def everything(family: int) -> bytes:

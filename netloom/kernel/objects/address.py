@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Refused
+from ..errors import ABSENT, Conflict, InvalidObject, Refused
+from ..namespace import Namespace
 from ..netlink import address as wire
 from ..netlink.connection import Connection
 from ..values import family_of, packed_cidr, require_link_name, shown_ip
 from .base import LinkName, Object, Scope, Undo
+from .link import name_of
+from .sysctl import written
 
 
 class Address(Object, frozen=True, tag="address"):
@@ -24,7 +29,9 @@ class Address(Object, frozen=True, tag="address"):
 
     def __post_init__(self) -> None:
         require_link_name(self.link)
-        packed_cidr(self.address)
+        packed, _ = packed_cidr(self.address)
+        if not any(packed):
+            raise InvalidObject(f"{self.address} is no address that a link can have")
 
     @property
     def title(self) -> str:
@@ -47,7 +54,7 @@ class Address(Object, frozen=True, tag="address"):
         connection = scope.at(self.on).route
         packed, prefix = packed_cidr(self.address)
         try:
-            listed = connection.dump(wire.GET, wire.of_link(connection.index(self.link), family_of(packed)))
+            listed = _candidates(connection, connection.index(self.link), packed)
         except Refused as refused:
             if refused.errno in ABSENT:
                 return missing(self.label)
@@ -59,9 +66,40 @@ class Address(Object, frozen=True, tag="address"):
         return compare(
             self.label,
             ("prefix length", prefix, found.prefix),
+            ("peer", None, found.peer),
+            ("lifetime", "for ever", "for ever" if found.flags & wire.PERMANENT else "limited"),
             ("prefix route", self.prefix_route, not found.flags & wire.NOPREFIXROUTE),
             ("state", "usable", "a duplicate" if found.flags & wire.FAILED else "usable"),
         )
 
     def remove(self, scope: Scope) -> None:
-        self._delete(scope, wire.DELETE, self._request)
+        differences = [found for found in self.check(scope) if found.field != "state"]
+        # With another prefix length it is another address: ours is gone.
+        if any(found.what == "missing" or found.field == "prefix length" for found in differences):
+            return
+        if differences:
+            raise Conflict(differences)
+        with self._others_kept(scope.at(self.on)):
+            self._delete(scope, wire.DELETE, self._request)
+
+    def _others_kept(self, namespace: Namespace) -> AbstractContextManager[None]:
+        """With the first IPv4 address of a subnet, the kernel takes all others of it, unless told not to."""
+        if ":" in self.address:
+            return nullcontext()
+        try:
+            index = namespace.route.index(self.link)
+            listed = namespace.route.dump(wire.GET, wire.of_link(index, socket.AF_INET))
+        except Refused:  # the link goes right now, with all of them
+            return nullcontext()
+        if not any(map(wire.is_secondary, listed)):
+            return nullcontext()
+        return written(namespace, f"net/ipv4/conf/{name_of(namespace, index)}/promote_secondaries", "1")
+
+
+def _candidates(connection: Connection, index: int, packed: bytes) -> list[bytes]:
+    """What may be the address. Of thousands on a link, the others are not worth decoding."""
+    if family_of(packed) == socket.AF_INET6:
+        found = connection.ask(wire.GET, wire.of_link(index, socket.AF_INET6, packed))
+        return [] if found is None else [found]
+    listed = connection.dump(wire.GET, wire.of_link(index, socket.AF_INET))
+    return [payload for payload in listed if packed in payload]

@@ -109,10 +109,19 @@ class Object(
         try:
             connection.change(kind, flags, request(connection))
         except Refused as refused:
-            if refused.errno == errno.EEXIST:
-                return self._keep(scope)
+            if refused.errno == errno.EEXIST and flags & EXCLUSIVE:
+                return self._keep_or_explain(scope, refused)
             raise refused.during(f"cannot add {self.label}") from None
         return lambda: self.remove(scope)
+
+    def _keep_or_explain(self, scope: Scope, refused: Refused) -> Undo | None:
+        try:
+            return self._keep(scope)
+        except Conflict as conflict:
+            if any(difference.what == "different" for difference in conflict.differences):
+                raise
+            # Nothing of ours is there: what the kernel does not like is something else.
+            raise refused.during(f"cannot add {self.label}") from None
 
     def _keep(self, scope: Scope) -> Undo | None:
         """Something is in our place already: fine if it is as we want it."""

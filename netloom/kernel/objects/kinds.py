@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from ..difference import Difference, compare
-from ..errors import Refused, Unsupported
+from ..errors import InvalidObject, Refused, Unsupported
 from ..netlink import attributes
 from ..netlink import link as wire
 from ..netlink.attributes import NOTHING
 from ..netlink.link import Link
 from ..values import packed_ip, require_link_name, require_range, shown_ip
 from .base import LinkName, Scope, Undo
-from .link import FLAG, U16, U16BE, U32, Data, Form, LinkObject, name_of
+from .link import FLAG, U16, U16BE, U32, Data, Form, LinkObject, name_for
 
 
 class Dummy(LinkObject, frozen=True, tag="dummy"):
@@ -70,7 +70,20 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
         undo = super().apply(scope)
         if undo is not None and self.default_pvid is not None:
             self._require_default_pvid(scope)
+        if undo is not None and self.mtu is not None:
+            self._pin_mtu(scope, self.mtu)
         return undo
+
+    def _pin_mtu(self, scope: Scope, mtu: int) -> None:
+        """The kernel keeps a bridge's MTU, whatever its ports have, only once it was changed to it."""
+        connection = scope.at(self.on).route
+        index = connection.index(self.name)
+        try:
+            for value in (mtu - 1 if mtu > 68 else mtu + 1, mtu):
+                connection.change(wire.SET, 0, wire.change(index, wire.properties(mtu=value)))
+        except BaseException as error:
+            self._delete(scope, wire.DELETE, lambda _: wire.by_index(index))
+            raise (self.explained(error) if isinstance(error, Refused) else error) from None
 
     def _require_default_pvid(self, scope: Scope) -> None:
         """A kernel without VLAN filtering takes the number and forgets it."""
@@ -130,6 +143,8 @@ class Macvlan(LinkObject, frozen=True, tag="macvlan"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_link_name(self.parent)
+        if self.mode == "passthru" and self.mac is not None:
+            raise InvalidObject(f"{self.label}: in passthru mode, it has its parent's MAC")
 
     def parent_name(self) -> str | None:
         return self.parent
@@ -194,7 +209,7 @@ class Vxlan(LinkObject, frozen=True, tag="vxlan"):
             local = data.ip(_LOCAL) or data.ip(_LOCAL6)
             differences += compare(self.label, ("local", shown_ip(packed_ip(self.local)), local))
         if self.device is not None:
-            device = name_of(scope.at(self.on), data.u32(_DEVICE))
+            device = name_for(scope.at(self.on), data.u32(_DEVICE), self.device)
             differences += compare(self.label, ("device", self.device, device))
         return differences
 

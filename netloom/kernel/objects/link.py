@@ -8,7 +8,9 @@ force before it is.
 from __future__ import annotations
 
 import errno
+import fcntl
 from collections.abc import Callable, Iterable
+from struct import Struct
 from typing import Any, ClassVar, NamedTuple
 
 from ..difference import Difference, compare, missing
@@ -24,6 +26,9 @@ from .base import Departure, LinkName, Object, Scope, Undo
 # Links of this group ("nl") are ours: `ip link show group 1852571648`. Reapers, who remove links by
 # group, use others of the same upper half.
 GROUP = 0x6E6C0000
+
+_SIOCGIFFLAGS = 0x8913
+_IFREQ = Struct("=16sH22x")
 
 
 class Form(NamedTuple):
@@ -151,6 +156,8 @@ class LinkObject(Object, frozen=True, kw_only=True):
 
     def strangeness(self, found: link.Link) -> list[Difference]:
         """Why a link of our name is not ours."""
+        if found.name != self._name:  # it has ours as another name
+            return compare(self.label, ("name", self._name, found.name))
         if found.kind != self.kind:
             return compare(self.label, ("kind", self.kind, found.kind or "none"))
         if self.mac is not None and found.mac != self.mac:
@@ -163,7 +170,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         fields: tuple[tuple[str, object, object], ...] = (
             ("mtu", self.mtu, found.mtu),
             ("txqlen", self.txqlen, found.txqlen),
-            ("parent", parent, parent and name_of(scope.at(self.on), found.parent)),
+            ("parent", parent, parent and name_for(scope.at(self.on), found.parent, parent)),
         )
         given = (field for field in fields if field[1] is not None)
         return compare(self.label, *given) + self._compared(
@@ -206,6 +213,25 @@ def find(namespace: Namespace, name: str) -> link.Link | None:
             return None
         raise
     return None if payload is None else link.decode(payload)
+
+
+def flags_of(namespace: Namespace, name: str) -> int:
+    """A link's flags. Cheaper than asking for the link: an ioctl, without a message."""
+    try:
+        answer = fcntl.ioctl(namespace.route, _SIOCGIFFLAGS, _IFREQ.pack(name.encode(), 0))
+    except OSError as cause:
+        raise Refused(cause.errno or errno.ENODEV, context=f"link {name}") from None
+    return int(_IFREQ.unpack(answer)[1])
+
+
+def name_for(namespace: Namespace, index: int | None, wanted: str) -> str | None:
+    """The name of the link that has an index; the one that is wanted, if it is one of the link's names."""
+    try:
+        if index and namespace.route.index(wanted) == index:
+            return wanted
+    except Refused:
+        pass
+    return name_of(namespace, index)
 
 
 def name_of(namespace: Namespace, index: int | None) -> str | None:

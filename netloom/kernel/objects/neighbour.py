@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, InvalidObject, Refused
+from ..errors import ABSENT, Conflict, InvalidObject, KernelError, Refused
+from ..namespace import Namespace
+from ..netlink import link
 from ..netlink import neighbour as wire
 from ..netlink.connection import Connection
 from ..netlink.message import APPEND, CREATE, EXCLUSIVE, REPLACE
 from ..values import family_of, packed_ip, require_link_name, require_mac, require_range, shown_ip
 from .base import LinkName, Object, Scope, Undo
-from .link import find, name_of
+from .link import find, flags_of, name_of
 
 _NOBODY = "00:00:00:00:00:00"
 
@@ -40,19 +43,33 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         packed = packed_ip(self.address)
         index = connection.index(self.link)
         if self.mac is None:
-            return wire.build(family_of(packed), index, address=packed, flags=wire.PROXY)
+            # One that is not permanent goes when the link loses its carrier.
+            return wire.build(
+                family_of(packed), index, address=packed, state=wire.PERMANENT, flags=wire.PROXY
+            )
         return wire.build(family_of(packed), index, address=packed, mac=self.mac, state=wire.PERMANENT)
 
     def apply(self, scope: Scope) -> Undo | None:
         # The kernel takes a proxy that is there already, and says nothing.
         if self.mac is None and not self.check(scope):
             return None
+        if self.mac is not None:
+            self._require_neighbours(scope.at(self.on))
         return self._create(scope, wire.NEW, self._request)
+
+    def _require_neighbours(self, namespace: Namespace) -> None:
+        """A link with one far end, or none, has no use for MACs: the kernel keeps one entry for all."""
+        try:
+            flags = flags_of(namespace, self.link)
+        except Refused as refused:
+            raise refused.during(f"cannot add {self.label}") from None
+        if flags & (link.LOOPBACK | link.POINT_TO_POINT):
+            raise KernelError(f"cannot add {self.label}: it is a link without neighbours", errno=errno.EINVAL)
 
     def _keep(self, scope: Scope) -> Undo | None:
         """What the kernel has only learned may be replaced; what somebody has set may not."""
         found = self._find(scope)
-        if found is not None and found.state & wire.PERMANENT:
+        if found is not None and (found.state & (wire.PERMANENT | wire.NOARP) or found.flags & wire.LEARNED):
             return super()._keep(scope)
         return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
 
@@ -65,7 +82,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         return compare(
             self.label,
             ("mac", self.mac, found.mac),
-            ("state", "permanent", "permanent" if found.state & wire.PERMANENT else "learned"),
+            ("state", "permanent", _shown_state(found)),
         )
 
     def _find(self, scope: Scope) -> wire.Neighbour | None:
@@ -74,8 +91,9 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         try:
             index = connection.index(self.link)
             if self.mac is None:
-                listed = map(wire.decode, connection.dump(wire.GET, wire.proxies(family_of(packed))))
-                return next((one for one in listed if (one.index, one.address) == (index, packed)), None)
+                listed = connection.dump(wire.GET, wire.proxies(family_of(packed)))
+                proxies = (wire.decode(payload) for payload in listed if packed in payload)
+                return next((one for one in proxies if (one.index, one.address) == (index, packed)), None)
             payload = connection.ask(wire.GET, wire.build(family_of(packed), index, address=packed))
         except Refused as refused:
             if refused.errno in ABSENT:
@@ -138,7 +156,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         differences = self.check(scope)
         if not differences:
             return None
-        if any(found.field == "state" for found in differences):
+        if any(found.found == "learned" for found in differences):
             return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
         if differences[0].what == "different":
             raise Conflict(differences)
@@ -167,14 +185,22 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             return missing(self.label)
         wanted = None if self.via is None else packed_ip(self.via)
         if self.mac == _NOBODY:
-            return [] if any(one.address == wanted for one in found) else missing(self.label)
+            ours = (one for one in found if one.address == wanted and one.port is None and one.vni is None)
+            return [] if any(ours) else missing(self.label)
         one = found[0]
         far = None if one.address is None else shown_ip(one.address)
         return compare(
             self.label,
             ("far end", None if wanted is None else shown_ip(wanted), far),
-            ("state", "static", "static" if _is_set(one) else "learned"),
+            ("port", None, one.port),
+            ("VNI", None, one.vni),
+            ("state", "static", self._state(one)),
         )
+
+    def _state(self, entry: wire.Neighbour) -> str:
+        if self.via is None and entry.state & wire.PERMANENT:
+            return "the port's own"
+        return "static" if _is_set(entry) else "learned"
 
     def _find(self, scope: Scope) -> list[wire.Neighbour]:
         connection = scope.at(self.on).route
@@ -184,10 +210,12 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             if refused.errno in ABSENT:
                 return []
             raise
-        listed = map(wire.decode, connection.dump(wire.GET, wire.forwarding_of(index)))
+        mac = bytes.fromhex(self.mac.replace(":", ""))
+        listed = connection.dump(wire.GET, wire.forwarding_of(index))
         return [
             one
-            for one in listed
+            # Of thousands behind a port, the others are not worth decoding.
+            for one in (wire.decode(payload) for payload in listed if mac in payload)
             if (one.index, one.mac) == (index, self.mac)
             and (self.vlan is None or one.vlan == self.vlan)
             and ((one.master is None) if self.via is not None else (one.master is not None))
@@ -200,6 +228,12 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
                 raise Conflict(differences)
             return
         self._delete(scope, wire.DELETE, self._request)
+
+
+def _shown_state(entry: wire.Neighbour) -> str:
+    if entry.state & wire.PERMANENT:
+        return "permanent"
+    return "set without ARP" if entry.state & wire.NOARP else "learned"
 
 
 def _is_set(entry: wire.Neighbour) -> bool:

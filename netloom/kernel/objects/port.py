@@ -6,6 +6,8 @@ import errno
 from collections.abc import Iterable
 from typing import ClassVar
 
+from msgspec import structs
+
 from ..difference import Difference, compare, missing
 from ..errors import ABSENT, Conflict, Refused, Unsupported
 from ..netlink import bridge_vlan, link
@@ -13,7 +15,7 @@ from ..netlink.attributes import NOTHING
 from ..netlink.connection import Connection
 from ..values import require_link_name, require_range
 from .base import LinkName, Object, Scope, Undo
-from .link import FLAG, Data, find, name_of
+from .link import FLAG, Data, find, is_ours, name_for
 
 
 class _Member(Object, frozen=True, kw_only=True):
@@ -77,7 +79,9 @@ class _Member(Object, frozen=True, kw_only=True):
         found = find(namespace, self._link)
         if found is None or not found.master:
             return missing(self.label)
-        differences = compare(self.label, ("master", self._master, name_of(namespace, found.master)))
+        differences = compare(
+            self.label, ("master", self._master, name_for(namespace, found.master, self._master))
+        )
         data = found.port or NOTHING
         return differences or compare(
             self.label,
@@ -93,7 +97,7 @@ class _Member(Object, frozen=True, kw_only=True):
         found = find(namespace, self._link)
         if found is None or not found.master:
             return
-        master = name_of(namespace, found.master)
+        master = name_for(namespace, found.master, self._master)
         if master != self._master:
             raise Conflict(compare(self.label, ("master", self._master, master)))
         self._delete(scope, link.SET, lambda _: link.change(found.index, link.properties(master=0)))
@@ -126,6 +130,25 @@ class BridgePort(_Member, frozen=True, tag="bridge-port"):
     @property
     def _master(self) -> str:
         return self.bridge
+
+    def _keep(self, scope: Scope) -> Undo | None:
+        """Whoever put our link there may have died before it set the flags: then that is finished here."""
+        found = find(scope.at(self.on), self.link)
+        differences = self.check(scope)
+        untouched = all(_DEFAULTS.get(one.field or "") == one.found for one in differences)
+        if not differences or found is None or not is_ours(found) or not untouched:
+            return super()._keep(scope)
+        connection = scope.at(self.on).route
+        self._set_port(connection, found.index)
+        former = dict.fromkeys(_DEFAULTS)
+        former |= {one.field: one.found == "on" for one in differences if one.field}
+        return lambda: structs.replace(self, **former)._set_port(connection, found.index)
+
+
+# What a port has that nobody has touched, as differences show it.
+_DEFAULTS = {
+    "hairpin": "off", "isolated": "off", "learning": "on", "flood": "on", "neighbour_suppression": "off",
+}  # fmt: skip
 
 
 class VrfMember(_Member, frozen=True, tag="vrf-member"):

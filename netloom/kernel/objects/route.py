@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..difference import Difference, compare, missing
-from ..errors import ABSENT, InvalidObject, Refused
+from ..errors import ABSENT, Conflict, InvalidObject, Refused
 from ..namespace import Namespace
 from ..netlink import route as wire
 from ..netlink.connection import Connection
@@ -69,8 +69,9 @@ class Route(Object, frozen=True, tag="route"):
         packed, _ = packed_network(self.destination)
         require_range("table", self.table, 1, 0xFFFFFFFF)
         require_range("metric", self.metric, 0, 0xFFFFFFFF)
-        require_range("mtu", self.mtu, 1, 65535)
-        require_range("advmss", self.advmss, 1, 65535)
+        # More than these, the kernel would cut down without a word.
+        require_range("mtu", self.mtu, 1, 65520)
+        require_range("advmss", self.advmss, 1, 65495)
         if self.hops and (self.link or self.via):
             raise InvalidObject(f"{self.label}: give hops, or link and via, not both")
         for hop in self._hops():
@@ -93,7 +94,8 @@ class Route(Object, frozen=True, tag="route"):
 
     def _hops(self) -> tuple[Hop, ...]:
         if self.link is None and self.via is None:
-            return self.hops
+            # A single way has no share: the kernel keeps no weight of it.
+            return (structs.replace(self.hops[0], weight=1),) if len(self.hops) == 1 else self.hops
         return (Hop(self.link, self.via, 1, self.onlink),)
 
     @property
@@ -170,9 +172,10 @@ class Route(Object, frozen=True, tag="route"):
             raise
         return [
             found
-            for found in map(wire.decode, listed)
-            if (found.destination, found.prefix, found.priority, found.table)
-            == (packed, prefix, self._metric(packed), self.table)
+            # Nearly all are about others, and are not worth decoding.
+            for found in (wire.decode(payload) for payload in listed if not prefix or packed in payload)
+            if (found.destination, found.prefix, found.priority, found.table, found.tos)
+            == (packed, prefix, self._metric(packed), self.table, 0)
             and not found.flags & wire.CLONED
         ]
 
@@ -197,23 +200,33 @@ class Route(Object, frozen=True, tag="route"):
         return compare(self.label, *fields)
 
     def remove(self, scope: Scope) -> None:
-        """Takes away our own route only: one that somebody else put there has another protocol."""
+        """Takes away our own route only: of our protocol, and by our ways, whatever else was changed."""
+        namespace = scope.at(self.on)
+        ours = [found for found in self._in_the_same_place(namespace) if found.protocol == PROTOCOL]
+        if not ours:
+            return
+        try:
+            hops = self._resolved(namespace.route)
+        except Refused:
+            found = _ways(ours[0].hops, namespace, named=True)
+            raise Conflict(compare(self.label, ("way", "by a link that is gone", found))) from None
+        elsewhere = [
+            difference
+            for difference in self._compare(ours[0], hops, namespace)
+            if difference.field in ("kind", "way")
+        ]
+        if elsewhere:
+            raise Conflict(elsewhere)
         packed, prefix = packed_network(self.destination)
-        family, metric = family_of(packed), self._metric(packed)
-        # A deletion without a metric takes whatever metric there is.
-        if not metric:
-            here = self._in_the_same_place(scope.at(self.on))
-            if all(found.protocol != PROTOCOL for found in here):
-                return
         place = wire.build(
-            family,
+            family_of(packed),
             packed,
             prefix,
             table=self.table,
             kind=0,
             scope=wire.NOWHERE,
             protocol=PROTOCOL,
-            priority=metric,
+            priority=self._metric(packed),
         )
         self._delete(scope, wire.DELETE, lambda _: place)
 

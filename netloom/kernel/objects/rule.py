@@ -9,6 +9,7 @@ from ..difference import Difference, missing
 from ..errors import InvalidObject
 from ..netlink import rule as wire
 from ..netlink.connection import Connection
+from ..netlink.message import CREATE
 from ..values import packed_network, require_link_name, require_range
 from .base import Object, Scope, Undo
 from .route import PROTOCOL
@@ -79,21 +80,47 @@ class Rule(Object, frozen=True, tag="rule"):
             l3mdev=self.l3mdev,
             suppress=self.suppress_prefix,
             protocol=PROTOCOL,
+            more=False,
         )
 
     def apply(self, scope: Scope) -> Undo | None:
         return self._create(scope, wire.NEW, self._request)
 
+    def _keep(self, scope: Scope) -> Undo | None:
+        """The kernel takes a rule with more conditions for the same as one with fewer."""
+        if not self.check(scope):
+            return None
+        return self._create(scope, wire.NEW, self._request, CREATE)
+
     def check(self, scope: Scope) -> list[Difference]:
         wanted = _comparable(self._wire())
-        listed = scope.at(self.on).route.dump(wire.GET, wire.everything(_FAMILIES[self.family]))
-        found = (_comparable(wire.decode(payload)) for payload in listed)
+        found = (_comparable(wire.decode(payload)) for payload in self._listed(scope.at(self.on).route))
         return [] if any(rule == wanted for rule in found) else missing(self.label)
 
     def remove(self, scope: Scope) -> None:
-        # What a deletion does not name may be anything: ours gone, it would take a narrower rule.
-        if not self.check(scope):
-            self._delete(scope, wire.DELETE, self._request)
+        """What a deletion does not name may be anything: a narrower rule that goes instead is put back."""
+        connection = scope.at(self.on).route
+        others: list[bytes] = []
+        try:
+            while self._is_among(before := self._listed(connection)):
+                self._delete(scope, wire.DELETE, self._request)
+                left = self._listed(connection)
+                others += [one for one in before if one not in left and not self._is_among([one])]
+                if left == before:
+                    return
+        finally:
+            for payload in others:  # as it was listed, with what our records have no field for
+                connection.change(wire.NEW, CREATE, payload)
+
+    def _listed(self, connection: Connection) -> list[bytes]:
+        """The rules of our priority; all others are not worth decoding."""
+        listed = connection.dump(wire.GET, wire.everything(_FAMILIES[self.family]))
+        return [payload for payload in listed if wire.may_have_priority(payload, self.priority)]
+
+    def _is_among(self, payloads: list[bytes]) -> bool:
+        wanted = _comparable(self._wire())
+        rules = map(wire.decode, payloads)
+        return any(one.protocol == PROTOCOL and _comparable(one) == wanted for one in rules)
 
     def _request(self, connection: Connection) -> bytes:
         del connection  # rules name links by name
@@ -101,12 +128,15 @@ class Rule(Object, frozen=True, tag="rule"):
 
 
 def _network(text: str | None) -> tuple[bytes, int] | None:
-    return None if text is None else packed_network(text)
+    """A network of prefix 0 is everything, and the kernel keeps nothing of it."""
+    network = None if text is None else packed_network(text)
+    return network if network and network[1] else None
 
 
 def _comparable(rule: wire.Rule) -> tuple[object, ...]:
-    """Without what may differ between equal rules: who made it, and a table that is not looked up in."""
+    """Without what may differ between equal rules: who made it. One with more to it equals none of ours."""
     return (
+        rule.more,
         rule.family, rule.priority, rule.action, rule.table, rule.invert, rule.source, rule.destination,
         rule.iif, rule.oif, rule.mark or 0, rule.mask or 0, rule.l3mdev, rule.suppress,
     )  # fmt: skip

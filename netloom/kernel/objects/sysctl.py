@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
+from ...cni.names import shortened
 from ..difference import Difference, compare, missing
 from ..errors import InvalidObject, KernelError
+from ..namespace import Namespace
+from ..values import is_passable
 from .base import LinkName, Object, Scope, Undo
 
+_LONGEST = 255  # a path that the kernel has; the longest of them have two names of links in them
 _PART = re.compile(r"[^/\s\0]+")
+_NUMBER = re.compile(r"-?(?:0x[0-9a-f]{1,16}|[0-9]{1,20})")
 _OF_LINK = re.compile(r"net/(?:ipv4|ipv6)/(?:conf|neigh)/([^/]+)/")
 
 
@@ -28,10 +34,10 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
         parts = self.key.split("/")
         if parts[0] != "net" or len(parts) < 3 or not all(_PART.fullmatch(part) for part in parts):
             raise InvalidObject(f"{self.key[:80]!r} is no setting of a namespace: net/…, with slashes")
-        if ".." in parts or "." in parts:
+        if ".." in parts or "." in parts or not is_passable(self.key) or len(self.key) > _LONGEST:
             raise InvalidObject(f"{self.key[:80]!r} is no setting of a namespace")
         for value in (self.value, self.otherwise):
-            if value is not None and (not value.strip() or "\n" in value or "\0" in value):
+            if value is not None and (not value.strip() or "\n" in value or not is_passable(value)):
                 raise InvalidObject(f"{self.key}: {value[:40]!r} is no value")
 
     @property
@@ -43,51 +49,90 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
         return () if link is None or link[1] in ("all", "default") else ((self.on, link[1]),)
 
     def apply(self, scope: Scope) -> Undo | None:
-        before = self._read(scope)
+        namespace = scope.at(self.on)
+        before = _read(namespace, self.key)
         if before is None:
             raise KernelError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
         if _same(before, self.value):
             return None
-        self._write(scope, self.value)
+        try:
+            _write(namespace, self.key, self.value)
+            found = _read(namespace, self.key)
+            if found is None or not _same(found, self.value):
+                raise KernelError(
+                    f"cannot set {self.label}: of {shortened(self.value, 80)!r}, the kernel made "
+                    f"{shortened(found or '', 80)!r}"
+                )
+        except KernelError as error:
+            try:
+                _write(namespace, self.key, before)  # of a list, the kernel may have taken a part
+            except KernelError as failure:
+                error.add_note(f"could not be undone: {failure}")
+            raise
 
         def undo() -> None:
-            self._write(scope, before)
+            _write(namespace, self.key, before)
 
         return undo
 
     def check(self, scope: Scope) -> list[Difference]:
-        found = self._read(scope)
+        found = _read(scope.at(self.on), self.key)
         if found is None:
             return missing(self.label)
-        return [] if _same(found, self.value) else compare(self.label, ("value", self.value, found))
+        return (
+            []
+            if _same(found, self.value)
+            else compare(self.label, ("value", shortened(self.value, 80), shortened(found, 80)))
+        )
 
     def remove(self, scope: Scope) -> None:
         if self.otherwise is None:
             return
-        found = self._read(scope)
+        namespace = scope.at(self.on)
+        found = _read(namespace, self.key)
         if found is not None and _same(found, self.value):
-            self._write(scope, self.otherwise)
+            _write(namespace, self.key, self.otherwise)
 
-    def _read(self, scope: Scope) -> str | None:
-        try:
-            # The kernel looks the path up in the namespace of the thread that opens it.
-            with scope.at(self.on).entered(), open(f"/proc/sys/{self.key}") as file:
-                return file.read().strip()
-        except FileNotFoundError:
-            return None
-        except OSError as cause:
-            raise KernelError(f"cannot read {self.label}: {cause.strerror}", errno=cause.errno or 0) from None
 
-    def _write(self, scope: Scope, value: str) -> None:
-        try:
-            with scope.at(self.on).entered(), open(f"/proc/sys/{self.key}", "w") as file:
-                file.write(value)
-        except OSError as cause:
-            raise KernelError(
-                f"cannot set {self.label} to {value}: {cause.strerror}", errno=cause.errno or 0
-            ) from None
+@contextmanager
+def written(namespace: Namespace, key: str, value: str) -> Iterator[None]:
+    """Has a setting for the time of a block, if the kernel knows it."""
+    before = _read(namespace, key)
+    if before is None or _same(before, value):
+        yield
+        return
+    _write(namespace, key, value)
+    try:
+        yield
+    finally:
+        with suppress(KernelError):  # it may have gone with its link
+            _write(namespace, key, before)
+
+
+def _read(namespace: Namespace, key: str) -> str | None:
+    try:
+        # The kernel looks the path up in the namespace of the thread that opens it.
+        with namespace.entered(), open(f"/proc/sys/{key}") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return None
+    except OSError as cause:
+        raise KernelError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
+
+
+def _write(namespace: Namespace, key: str, value: str) -> None:
+    try:
+        with namespace.entered(), open(f"/proc/sys/{key}", "w") as file:
+            file.write(f"{value}\n")  # an empty one takes a write, too
+    except OSError as cause:
+        said = f"cannot set sysctl {key} to {shortened(value, 80)}: {cause.strerror}"
+        raise KernelError(said, errno=cause.errno or 0) from None
 
 
 def _same(one: str, other: str) -> bool:
-    """Lists of numbers are shown with tabs, whatever they were written with."""
-    return one.split() == other.split()
+    """Lists of numbers are shown with tabs, whatever they were written with; 01 and 0x1 are 1."""
+    return [_number(word) for word in one.split()] == [_number(word) for word in other.split()]
+
+
+def _number(word: str) -> int | str:
+    return int(word, 16 if "x" in word else 10) if _NUMBER.fullmatch(word) else word

@@ -69,9 +69,9 @@ class Tap(LinkObject, frozen=True, tag="tap"):
             flags |= _MULTI_QUEUE if self.multi_queue else 0
             fcntl.ioctl(fd, _TUNSETIFF, _IFREQ.pack(self.name.encode(), flags))
             if self.owner is not None:
-                fcntl.ioctl(fd, _TUNSETOWNER, self.owner)
+                fcntl.ioctl(fd, _TUNSETOWNER, _as_int(self.owner))
             if self.group is not None:
-                fcntl.ioctl(fd, _TUNSETGROUP, self.group)
+                fcntl.ioctl(fd, _TUNSETGROUP, _as_int(self.group))
             self._set_properties(scope)
             fcntl.ioctl(fd, _TUNSETPERSIST, 1)
         finally:
@@ -100,3 +100,8 @@ class Tap(LinkObject, frozen=True, tag="tap"):
             ("persistence", True, bool(data.u8(_PERSIST))),
         )
         return super().drift(found, scope) + compare(self.label, *fields)
+
+
+def _as_int(number: int) -> int:
+    """What C takes for the same 32 bits."""
+    return number - (1 << 32) if number >> 31 else number

@@ -6,6 +6,8 @@ import errno
 from collections.abc import Iterable
 from typing import ClassVar, Literal
 
+from msgspec import structs
+
 from ..difference import Difference, compare, missing
 from ..errors import ABSENT, Conflict, InvalidObject, KernelError, Refused, Unsupported
 from ..netlink import filter as filters
@@ -14,7 +16,7 @@ from ..netlink.connection import Connection
 from ..netlink.message import CREATE, EXCLUSIVE
 from ..values import require_link_name, require_range
 from .base import LinkName, Object, Scope, Undo
-from .link import name_of
+from .link import name_for
 
 # A root qdisc with this handle ("nl") is ours: `tc qdisc` shows it as 6e6c:.
 HANDLE = 0x6E6C0000
@@ -126,7 +128,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
         if found is None:
             return missing(self.label)
         fields: list[tuple[str, object, object]] = [
-            ("target", self.to, name_of(scope.at(self.on), found.redirect) or "none"),
+            ("target", self.to, name_for(scope.at(self.on), found.redirect, self.to) or "none"),
             ("match", "everything", "everything" if found.everything else "some"),
         ]
         if self.classifier != "auto":
@@ -151,13 +153,18 @@ class Redirect(Object, frozen=True, tag="redirect"):
             return
         if found.redirect:  # 0: the link that it led to is gone
             differences = compare(
-                self.label, ("target", self.to, name_of(scope.at(self.on), found.redirect) or "none")
+                self.label,
+                ("target", self.to, name_for(scope.at(self.on), found.redirect, self.to) or "none"),
             )
             if differences:
                 raise Conflict(differences)
         elif found.redirect is None:
             raise Conflict(self.check(scope))
         self._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, found))
+        # A u32 filter leaves its hash table where filters of other priorities are, too.
+        if found.kind == "u32" and self._find(scope) is None:
+            table = structs.replace(found, handle=0)
+            self._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, table))
 
 
 class Shaper(Object, frozen=True, tag="shaper"):

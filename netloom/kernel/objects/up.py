@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 from collections.abc import Iterable
-from struct import Struct
 
 from ..difference import Difference, compare, missing
 from ..errors import ABSENT, Refused
@@ -13,9 +10,8 @@ from ..namespace import Namespace
 from ..netlink import link
 from ..values import require_link_name
 from .base import LinkName, Object, Scope, Undo
-
-_SIOCGIFFLAGS = 0x8913
-_IFREQ = Struct("=16sH22x")
+from .link import flags_of, name_of
+from .sysctl import written
 
 
 class Up(Object, frozen=True, tag="up"):
@@ -64,15 +60,18 @@ class Up(Object, frozen=True, tag="up"):
                 raise
 
     def _is_up(self, namespace: Namespace) -> bool:
-        try:
-            answer = fcntl.ioctl(namespace.route, _SIOCGIFFLAGS, _IFREQ.pack(self.link.encode(), 0))
-        except OSError as cause:
-            raise Refused(cause.errno or errno.ENODEV, context=f"link {self.link}") from None
-        return bool(_IFREQ.unpack(answer)[1] & link.UP)
+        return bool(flags_of(namespace, self.link) & link.UP)
 
     def _set(self, namespace: Namespace, *, up: bool) -> None:
         connection = namespace.route
         try:
-            connection.change(link.SET, 0, link.change(connection.index(self.link), up=up))
+            index = connection.index(self.link)
+            request = link.change(index, up=up)
+            if up:
+                connection.change(link.SET, 0, request)
+                return
+            # With a link that goes down, the kernel takes its IPv6 addresses, unless it is told not to.
+            with written(namespace, f"net/ipv6/conf/{name_of(namespace, index)}/keep_addr_on_down", "1"):
+                connection.change(link.SET, 0, request)
         except Refused as refused:
             raise refused.during(f"cannot set link {self.link} {'up' if up else 'down'}") from None

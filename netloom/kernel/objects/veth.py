@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ..difference import Difference, compare
+from ..errors import Conflict
 from ..netlink import link, nsid
 from ..values import require_link_name, require_mac
-from .base import LinkName, Scope, Where
+from .base import Departure, LinkName, Scope, Where
 from .link import LinkObject, find
 
 
@@ -41,13 +42,27 @@ class Veth(LinkObject, frozen=True, tag="veth"):
     def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
         differences = super().drift(found, scope)
         peer = find(scope.at(self.peer_on), self.peer)
-        if peer is None or peer.kind != "veth" or not self._are_joined(found, peer, scope):
+        if (
+            peer is None
+            or (peer.name, peer.kind) != (self.peer, "veth")
+            or not self._are_joined(found, peer, scope)
+        ):
             return [*differences, *compare(self.label, ("peer", self.peer, "another link"))]
         fields: tuple[tuple[str, object, object], ...] = (
             ("peer's mac", self.peer_mac, peer.mac),
             ("peer's mtu", self.mtu, peer.mtu),
+            ("peer's txqlen", self.txqlen, peer.txqlen),
         )
         return differences + compare(self.label, *(field for field in fields if field[1] is not None))
+
+    def remove(self, scope: Scope) -> Departure | None:
+        departure = super().remove(scope)
+        if departure is None or self.mac is not None or not scope.has(self.peer_on):
+            return departure
+        strange = [found for found in self.check(scope) if found.field == "peer"]
+        if strange:
+            raise Conflict(strange)
+        return departure
 
     def _are_joined(self, found: link.Link, peer: link.Link, scope: Scope) -> bool:
         """Each names the other by index; the namespace counts, too, since indexes repeat there."""

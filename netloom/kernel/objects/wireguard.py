@@ -8,15 +8,28 @@ from __future__ import annotations
 import base64
 import binascii
 import errno
+import os
+import stat
 from collections.abc import Iterable
 from typing import ClassVar
 
+from ...cni.names import shortened
 from ..difference import Difference, compare, missing
 from ..errors import Conflict, InvalidObject, KernelError, Refused
 from ..netlink import link, wireguard
-from ..values import family_of, packed_ip, packed_network, require_link_name, require_range, shown_ip
+from ..values import (
+    family_of,
+    is_passable,
+    packed_ip,
+    packed_network,
+    require_link_name,
+    require_range,
+    shown_ip,
+)
 from .base import Departure, LinkName, Object, Scope, Undo
 from .link import LinkObject, find
+
+_PATH_MAX = 4096
 
 
 class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
@@ -33,6 +46,7 @@ class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
         super().__post_init__()
         require_range("listen_port", self.listen_port, 1, 65535)
         require_range("fwmark", self.fwmark, 0, 0xFFFFFFFF)
+        _require_path(self.private_key_file)
         if self.mac is not None:
             raise InvalidObject(f"{self.label}: WireGuard devices have no MAC")
 
@@ -78,10 +92,22 @@ class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
         ]
 
     def remove(self, scope: Scope) -> Departure | None:
+        """Needs no key: without one on either side, that netloom made it has to do."""
         departure = super().remove(scope)
-        strange = [found for found in self.check(scope) if found.field == "private key"] if departure else []
-        if strange:
-            raise Conflict(strange)
+        if departure is None:
+            return None
+        try:
+            wanted = _key_of(self.private_key_file)
+        except KernelError:
+            return departure
+        try:
+            device = wireguard.read_device(departure.namespace.generic, departure.index)
+        except Refused as refused:
+            if refused.errno == errno.ENODEV:
+                return None
+            raise
+        if device.private_key is not None and any(device.private_key) and device.private_key != wanted:
+            raise Conflict(compare(self.label, ("private key", "ours", "another")))
         return departure
 
 
@@ -106,6 +132,7 @@ class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):
         for network in self.allowed:
             packed_network(network)
         require_range("keepalive", self.keepalive, 0, 65535)
+        _require_path(self.preshared_key_file)
         if self.endpoint is not None:
             _endpoint(self.endpoint)
 
@@ -173,12 +200,20 @@ class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):
 
 
 def _key_of(path: str) -> bytes:
+    shown = shortened(path, 100)
     try:
-        with open(path) as file:
-            return _decoded(file.read(1024).strip(), path)
-    except (OSError, UnicodeDecodeError) as cause:
-        reason = cause.strerror if isinstance(cause, OSError) else "it is no text"
-        raise KernelError(f"cannot read the key file {path}: {reason}") from None
+        # Without blocking: a FIFO in the place of a key is refused, not waited for.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise KernelError(f"cannot read the key file {shown}: it is no ordinary file")
+            return _decoded(file.read(1024).decode("ascii", "replace").strip(), shown)
+    except OSError as cause:
+        raise KernelError(f"cannot read the key file {shown}: {cause.strerror}") from None
+
+
+def _require_path(path: str | None) -> None:
+    if path is not None and not (0 < len(path) < _PATH_MAX and is_passable(path)):
+        raise InvalidObject(f"{path[:80]!r} is no path of a key file")
 
 
 def _decoded(text: str, what: str) -> bytes:
@@ -195,7 +230,7 @@ def _endpoint(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     packed_ip(host)
-    if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 65536):
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
         raise InvalidObject(f"{text[:80]!r} is no endpoint: an address and a port, as in [fd00::1]:51820")
     return host, int(port)
 

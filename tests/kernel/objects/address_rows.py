@@ -31,10 +31,14 @@ ADDRESSES = (
         (
             gone("ip addr del 10.0.0.2/24 dev nl1"),
             left(("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2/25 dev nl1"), "prefix length"),
-            gone(
+            conflict(
                 ("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2/24 dev nl1 noprefixroute"),
                 "prefix route",
             ),
+            conflict(
+                ("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2 peer 10.0.0.3/24 dev nl1"), "peer"
+            ),
+            conflict("ip addr change 10.0.0.2/24 dev nl1 valid_lft 999 preferred_lft 999", "lifetime"),
         ),
         setup=PAIR_UP,
     ),
@@ -42,7 +46,7 @@ ADDRESSES = (
         "IPv4 address without a prefix route",
         Address("nl1", "10.0.0.2/24", prefix_route=False),
         (
-            gone(
+            conflict(
                 ("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2/24 dev nl1"),
                 "prefix route",
             ),
@@ -66,7 +70,13 @@ ADDRESSES = (
     Row(
         "IPv6 address without a prefix route",
         Address("nl1", "fd00::2/64", prefix_route=False),
-        (gone(("ip addr del fd00::2/64 dev nl1", "ip addr add fd00::2/64 dev nl1"), "prefix route"),),
+        (
+            conflict(("ip addr del fd00::2/64 dev nl1", "ip addr add fd00::2/64 dev nl1"), "prefix route"),
+            conflict(
+                ("ip addr change fd00::2/64 dev nl1 noprefixroute valid_lft 999 preferred_lft 999",),
+                "lifetime",
+            ),
+        ),
         setup=PAIR_UP,
     ),
 )
@@ -120,6 +130,8 @@ NEIGHBOURS = (
         (
             gone(f"bridge fdb del {OTHER_MAC} dev vx1 dst 192.0.2.9"),
             conflict(f"bridge fdb replace {OTHER_MAC} dev vx1 dst 192.0.2.8", "far end"),
+            conflict(f"bridge fdb replace {OTHER_MAC} dev vx1 dst 192.0.2.9 port 9999", "port"),
+            conflict(f"bridge fdb replace {OTHER_MAC} dev vx1 dst 192.0.2.9 vni 9", "VNI"),
         ),
         setup=(TUNNEL, Up("vx1")),
     ),
@@ -135,7 +147,15 @@ NEIGHBOURS = (
     Row(
         "one of several far ends for what is unknown",
         Forwarding("vx1", "00:00:00:00:00:00", via="192.0.2.9"),
-        (gone("bridge fdb del 00:00:00:00:00:00 dev vx1 dst 192.0.2.9"),),
+        (
+            gone("bridge fdb del 00:00:00:00:00:00 dev vx1 dst 192.0.2.9"),
+            left(
+                (
+                    "bridge fdb del 00:00:00:00:00:00 dev vx1 dst 192.0.2.9",
+                    "bridge fdb append 00:00:00:00:00:00 dev vx1 dst 192.0.2.9 port 9999",
+                )
+            ),
+        ),
         setup=(TUNNEL, Up("vx1"), Forwarding("vx1", "00:00:00:00:00:00", via="192.0.2.8")),
     ),
     Row(

@@ -63,7 +63,7 @@ LINKS = (
         (
             gone("ip link set nl1.7 mtu 1300", "mtu"),
             gone("ip link del nl1.7"),
-            gone(
+            conflict(
                 ("ip link del nl1.7", f"ip link add nl1.7 link nl2 address {MAC} mtu 1400 type vlan id 7"),
                 "parent",
             ),

@@ -30,17 +30,17 @@ _LISTINGS = ("link show", "addr show", "route show table all", "rule show", "nei
 
 def lines(namespace: Namespace) -> list[str]:
     with namespace.entered():
-        qdiscs = [entry for entry in _listing("tc -j qdisc show") if entry["kind"] != "noqueue"]
+        qdiscs = [entry for entry in listing("tc -j qdisc show") if entry["kind"] != "noqueue"]
         hooked = [entry["dev"] for entry in qdiscs if entry["kind"] in ("ingress", "clsact")]
         found = {
-            "ip": _listing("ip -j -d -batch -", "\n".join(_LISTINGS)),
-            "rule": _listing("ip -j -6 rule show"),
-            "bridge": _listing("bridge -j -batch -", "fdb show\nvlan show"),
+            "ip": listing("ip -j -d -batch -", "\n".join(_LISTINGS)),
+            "rule": listing("ip -j -6 rule show"),
+            "bridge": listing("bridge -j -batch -", "fdb show\nvlan show"),
             "qdisc": qdiscs,
             "filter": [
-                entry for link in hooked for entry in _listing(f"tc -j filter show dev {link} ingress")
+                entry for link in hooked for entry in listing(f"tc -j filter show dev {link} ingress")
             ],
-            "nft": _listing("nft -j list ruleset"),
+            "nft": listing("nft -j list ruleset"),
         }
     return [
         f"{kind} {json.dumps(_still(entry))}"
@@ -66,7 +66,7 @@ def _output(command: str, given: str = "") -> str:
     return done.stdout
 
 
-def _listing(command: str, given: str = "") -> list[Any]:
+def listing(command: str, given: str = "") -> list[Any]:
     """What a command lists; a batch prints one list for each of its lines."""
     text, found, decoder = _output(command, given).strip(), [], json.JSONDecoder()
     while text:

@@ -21,6 +21,7 @@ from .row import (
     PAIR_UP,
     ROUTABLE,
     Row,
+    conflict,
     gone,
     left,
 )
@@ -46,6 +47,9 @@ ROUTES = (
         Route("10.1.0.2/32", link="nl1"),
         (
             gone("ip route del 10.1.0.2/32"),
+            left(("ip route del 10.1.0.2/32", "ip route add 10.1.0.2/32 tos 0x10 dev nl1 proto 78")),
+            conflict("ip route replace 10.1.0.2/32 dev nl2 proto 78", "way"),
+            conflict("ip route replace blackhole 10.1.0.2/32 proto 78", "kind", "way"),
             left("ip route replace 10.1.0.2/32 dev nl2", "way"),
             left("ip route replace blackhole 10.1.0.2/32", "kind", "way"),
         ),
@@ -57,6 +61,7 @@ ROUTES = (
         (
             gone("ip -6 route del fd01::2/128"),
             left("ip -6 route replace fd01::2/128 dev nl2", "way"),
+            conflict("ip -6 route replace fd01::2/128 dev nl2 proto 78", "way"),
         ),
         setup=BOTH_UP,
     ),
@@ -141,7 +146,8 @@ ROUTES = (
         Route("fd01::/64", hops=(Hop("nl1", "fd00::2", weight=2), Hop("nl1", "fd00::3"))),
         (
             gone("ip -6 route del fd01::/64"),
-            gone("ip -6 route del fd01::/64 via fd00::3 dev nl1", "way"),
+            conflict("ip -6 route del fd01::/64 via fd00::3 dev nl1", "way"),
+            conflict("ip -6 route append fd01::/64 via fd00::4 dev nl1", "way"),
         ),
         setup=ROUTABLE,
     ),
@@ -161,6 +167,7 @@ ROUTES = (
 )
 
 
+_SAME_RULE = "ip rule add pref 1000 from 10.0.0.0/8 to 10.1.0.0/16 fwmark 5 table 100 proto 78"
 RULES = (
     Row(
         "IPv4 rule",
@@ -168,6 +175,18 @@ RULES = (
         (
             gone("ip rule del pref 1000"),
             left(("ip rule del pref 1000", "ip rule add pref 1000 from 10.0.0.0/8 table 100")),
+            *(
+                left(("ip rule del pref 1000", f"{_SAME_RULE} {more}"))
+                for more in (
+                    "ipproto tcp",
+                    "ipproto tcp sport 1-9",
+                    "ipproto tcp dport 80",
+                    "uidrange 0-9",
+                    "tos 0x10",
+                    "tun_id 9",
+                    "suppress_ifgroup 9",
+                )
+            ),
         ),
     ),
     Row(

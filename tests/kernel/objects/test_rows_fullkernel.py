@@ -5,7 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from netloom.kernel import BridgePort, PortVlan, WireguardPeer
+from netloom.kernel import (
+    AnyObject,
+    BridgePort,
+    Conflict,
+    Plan,
+    PortVlan,
+    Vlan,
+    Vrf,
+    VrfMember,
+    WireguardPeer,
+    check,
+    remove,
+)
+from netloom.kernel.objects.link import GROUP
 
 from . import dumped, promises
 from .conflicts import FULL as FOREIGN
@@ -68,6 +81,41 @@ def test_a_peer_that_roams_is_as_planned(stage: Stage) -> None:
     stage.set((DEVICE, peer))
     stage.by_hand([f"wg set wg1 peer {PUBLIC} endpoint 192.0.2.10:1"])
     assert peer.check(stage.scope) == []
+
+
+def test_a_device_whose_maker_died_before_it_had_a_key_is_removed(stage: Stage) -> None:
+    before = stage.snapshot(DEVICE)
+    stage.by_hand([f"ip link add wg1 group {GROUP} type wireguard"])
+    remove(Plan((DEVICE,)), stage.scope)
+    assert changed(before, stage.snapshot(DEVICE)) == []
+
+
+def test_a_device_is_removed_when_its_key_file_is_gone(stage: Stage) -> None:
+    before = stage.snapshot(DEVICE)
+    stage.set((DEVICE,))
+    Path("own.key").unlink()
+    remove(Plan((DEVICE,)), stage.scope)
+    assert changed(before, stage.snapshot(DEVICE)) == []
+
+
+def test_a_device_that_somebody_else_made_stays_whether_it_has_a_key_or_not(stage: Stage) -> None:
+    stage.by_hand(["ip link add wg1 type wireguard"])
+    before = stage.snapshot(DEVICE)
+    with pytest.raises(Conflict) as refused:
+        remove(Plan((DEVICE,)), stage.scope)
+    assert [found.field for found in refused.value.differences] == ["owner"]
+    assert changed(before, stage.snapshot(DEVICE)) == []
+
+
+def test_vlans_and_vrfs_may_be_referred_to_by_another_name(stage: Stage) -> None:
+    stage.set((PAIR, Vrf("vrf1", 100)))
+    stage.by_hand([f"ip link property add dev {name} altname the-{name}" for name in ("nl1", "vrf1")])
+    objects: tuple[AnyObject, ...] = (Vlan("nl1.7", "the-nl1", 7), VrfMember("the-nl1", "the-vrf1"))
+    before = stage.snapshot(PAIR)
+    stage.set(objects)
+    assert check(Plan(objects), stage.scope) == []
+    remove(Plan(objects), stage.scope)
+    assert changed(before, stage.snapshot(PAIR)) == []
 
 
 def test_a_port_gets_its_former_vlan_for_untagged_frames_back(stage: Stage) -> None:

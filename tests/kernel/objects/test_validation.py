@@ -29,15 +29,21 @@ NOT_CIDR = (
     "10.0.0.1/-1",
     "10.0.0.1/8/8",
     "10.0.0.1/٣",
+    "10.0.0.1/00009999",
+    f"10.0.0.1/{'0' * 5000}",
     "fd00::/129",
     "x/8",
 )
 NETWORKS = (*NOT_CIDR, "10.0.0.1/8", "fd00::1/64")
+PATHS = ("", "a\0b", "a" * 4096)
 IPS = ("", "10.0.0.256", "10.0.0", "fd00:::1", "10.0.0.1/24", "nowhere", "fe80::1%lo", "10.0.0.1\0")
 
 # An object that is fine, and values that each of its fields cannot have.
 FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
-    "address": ({"link": "l", "address": "10.0.0.1/24"}, {"link": LINK, "address": NOT_CIDR}),
+    "address": (
+        {"link": "l", "address": "10.0.0.1/24"},
+        {"link": LINK, "address": (*NOT_CIDR, "0.0.0.0/8", "::/64", "::")},
+    ),
     "bridge": (
         {"name": "l"},
         {
@@ -87,8 +93,8 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
             "metric": (-1, 1 << 32),
             "table": (0, 1 << 32),
             "source": (*IPS, "fd00::1"),
-            "mtu": (0, 65536),
-            "advmss": (0, 65536),
+            "mtu": (0, 65521),
+            "advmss": (0, 65496),
             "kind": ("blackhole",),
             "hops": ([{"link": "l"}],),
         },
@@ -121,7 +127,10 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     "sysctl": (
         {"key": "net/ipv4/ip_forward", "value": "1"},
         {
-            "key": ("", "net", "net/a", "kernel/a/b", "net/../a", "net/./a", "net//a", "net/a/b c", "/net/a"),
+            "key": (
+                "", "net", "net/a", "kernel/a/b", "net/../a", "net/./a", "net//a", "net/a/b c", "/net/a",
+                f"net/a/{'b' * 300}",
+            ),
             "value": ("", " ", "1\n2", "1\0"),
             "otherwise": ("", "\n"),
         },
@@ -141,7 +150,13 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     ),
     "wireguard-device": (
         {"name": "l", "private_key_file": "f"},
-        {"name": LINK, "mac": (row.MAC,), "listen_port": (0, 65536), "fwmark": (-1, 1 << 32)},
+        {
+            "name": LINK,
+            "private_key_file": PATHS,
+            "mac": (row.MAC,),
+            "listen_port": (0, 65536),
+            "fwmark": (-1, 1 << 32),
+        },
     ),
     "wireguard-peer": (
         {"device": "l", "public_key": KEY, "allowed": []},
@@ -149,8 +164,10 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
             "device": LINK,
             "public_key": ("", KEY[:-1], "A" * 44, f"{KEY}\n", "AAAA"),
             "allowed": (["10.0.0.1/8"], ["x"]),
-            "endpoint": ("", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:65536", "host:1", "10.0.0.1:x", "[fd00::1]"),
+            "endpoint": ("", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:65536", "host:1", "10.0.0.1:x", "[fd00::1]",
+                         "10.0.0.1:0000012345678"),
             "keepalive": (-1, 65536),
+            "preshared_key_file": PATHS,
         },
     ),
 }  # fmt: skip
