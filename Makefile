@@ -11,7 +11,7 @@ RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_r
 help:
 	@echo "make demo     attach two namespaces to a real network, ping, clean up"
 	@echo "make test     every test lane this machine can run"
-	@echo "make check    lint, types, layers, unit lane: half a minute"
+	@echo "make check    lint, types, layers, unit lane: less than a minute"
 	@echo "make bench    measure against real peers (AREA=cni or AREA=kernel for one area)"
 	@echo "make setup    what the four above share; says what it installs"
 	@echo "make clean    remove what setup and the runs have built"

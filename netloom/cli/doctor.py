@@ -20,6 +20,8 @@ from .output import printable, say
 from .status import FAILED
 from .views import for_a_person, print_json, table
 
+_ENOUGH = "what every node needs is there"
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
@@ -31,10 +33,11 @@ def run(args: argparse.Namespace) -> int:
         states = {True: "yes", False: "no"}
         rows = [(finding.feature, states[finding.present], finding.needed_for) for finding in findings]
         say(f"Linux {platform.release()}", "", *table(rows, ["FEATURE", "THERE", "NEEDED FOR"]))
+        lacking = [finding.feature for finding in findings if finding.essential and not finding.present]
+        say("", f"missing, and every node needs it: {', '.join(lacking)}" if lacking else _ENOUGH)
         for finding in findings:
             if not finding.present:
                 say("", printable(f"{finding.feature}: {finding.reason}"), f"  next: {finding.remedy}")
     else:
         print_json({"kernel": platform.release(), "features": [to_builtins(finding) for finding in findings]})
-    lacking = any(finding.essential and not finding.present for finding in findings)
-    return FAILED if lacking else 0
+    return FAILED if any(finding.essential and not finding.present for finding in findings) else 0

@@ -23,7 +23,11 @@ from .status import CONFIGURATION, DEADLINE, FAILED
 
 # The first entry that an error is an instance of: its exit status and what to do next.
 _ADVICE: tuple[tuple[type[KernelError], int, str], ...] = (
-    (InvalidPlan, CONFIGURATION, "mend the plan; docs/reference/plan.md lists every object and its fields"),
+    (
+        InvalidPlan,
+        CONFIGURATION,
+        "mend the plan, or upgrade netloom; docs/reference/plan.md lists every object",
+    ),
     (InvalidObject, CONFIGURATION, "mend the value that the message names"),
     (
         InvalidNamespace,
@@ -40,7 +44,7 @@ _ADVICE: tuple[tuple[type[KernelError], int, str], ...] = (
     (LibraryMissing, FAILED, "install the package that the message names"),
     (DeadlineExceeded, DEADLINE, "try again, or give more time"),
 )
-_OTHERWISE = "the message is the kernel's own; `netloom plan check` shows what is there"
+_OTHERWISE = "the message ends with the kernel's own words; `netloom plan check` shows what is missing"
 
 
 def explained(error: Exception) -> tuple[int, dict[str, object], list[str]] | None:

@@ -35,7 +35,8 @@ class Refused(KernelError):
 
     def during(self, context: str) -> Refused:
         """The same answer, with what was tried."""
-        return Refused(self.errno, self.explanation, context=context)
+        whole = f"{context}: {self.context}" if self.context and self.context != context else context
+        return Refused(self.errno, self.explanation, context=whole)
 
 
 class OutcomeUnknown(KernelError):
@@ -59,7 +60,7 @@ class Conflict(KernelError):
 
     def __init__(self, differences: Sequence[Difference]) -> None:
         super().__init__(
-            "there already, but different, and left alone: " + "; ".join(map(str, differences)),
+            "not as planned, and left alone: " + "; ".join(map(str, differences)),
             errno=numbers.EEXIST,
         )
         self.differences = tuple(differences)

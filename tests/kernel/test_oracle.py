@@ -779,6 +779,7 @@ def test_addresses_that_the_kernel_lists(full: Namespace) -> None:
             peer=far if near and near != far else None,
             scope=theirs["scope"],
             flags=theirs["IFA_FLAGS"],
+            protocol=theirs.get("IFA_PROTO"),
         )
 
 

@@ -23,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     require_output()
     plan = source.plan(args)
+    source.require_namespace(plan, args)
     with source.scope(args) as scope, source.undisturbed():
         changes = apply(plan, scope)
     if for_a_person(args.json):

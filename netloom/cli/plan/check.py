@@ -24,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     plan = source.plan(args)
+    source.require_namespace(plan, args)
     with source.scope(args) as scope:
         differences = check(plan, scope)
     if for_a_person(args.json):

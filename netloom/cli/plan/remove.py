@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from ...kernel import remove
+from ...kernel import KernelError, remove
 from . import source
 
 
@@ -21,5 +21,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     plan = source.plan(args)
     with source.scope(args) as scope, source.undisturbed():
-        remove(plan, scope)
+        try:
+            remove(plan, scope)
+        except KernelError as error:
+            error.add_note("everything else of the plan is gone")
+            raise
     return 0

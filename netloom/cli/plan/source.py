@@ -86,6 +86,14 @@ def _take_turn(lock: int) -> None:
             time.sleep(0.01)
 
 
+def require_namespace(plan: Plan, args: argparse.Namespace) -> None:
+    """Objects in a namespace that was not given could only be called missing."""
+    if args.netns is None:
+        inside = next((item for item in plan.objects if "attachment" in item.places()), None)
+        if inside is not None:
+            raise UsageError(f"{inside.label} needs the attachment's namespace: give it with --netns")
+
+
 @contextmanager
 def scope(args: argparse.Namespace) -> Iterator[Scope]:
     with Namespace.own() as host:

@@ -8,12 +8,12 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, raw, u32
+from .attributes import Attributes, raw, u8, u32
 
 NEW, DELETE, GET = 20, 21, 22
 
 _INFO = Struct("=BBBBI")
-_ADDRESS, _LOCAL, _BROADCAST, _FLAGS = 1, 2, 4, 8
+_ADDRESS, _LOCAL, _BROADCAST, _FLAGS, _PROTOCOL = 1, 2, 4, 8, 11
 
 SECONDARY, NODAD, NOPREFIXROUTE = 0x01, 0x02, 0x200
 PERMANENT, TENTATIVE, FAILED = 0x80, 0x40, 0x08
@@ -26,6 +26,8 @@ class Address(Record, frozen=True):
     peer: str | None
     scope: int
     flags: int
+    # Who made it, from Linux 5.18 on.
+    protocol: int | None = None
 
 
 def decode(payload: bytes) -> Address:
@@ -40,7 +42,13 @@ def decode(payload: bytes) -> Address:
         raise Malformed("an address without an address")
     full = found.u32(_FLAGS)
     return Address(
-        index, own, prefix, far if near and far != near else None, scope, flags if full is None else full
+        index,
+        own,
+        prefix,
+        far if near and far != near else None,
+        scope,
+        flags if full is None else full,
+        found.u8(_PROTOCOL),
     )
 
 
@@ -50,7 +58,14 @@ def is_secondary(payload: bytes) -> bool:
 
 
 def build(
-    index: int, family: int, packed: bytes, prefix: int, *, flags: int = 0, peer: bytes | None = None
+    index: int,
+    family: int,
+    packed: bytes,
+    prefix: int,
+    *,
+    flags: int = 0,
+    peer: bytes | None = None,
+    protocol: int | None = None,
 ) -> bytes:
     parts = [
         _INFO.pack(family, prefix, 0, 0, index),
@@ -59,6 +74,8 @@ def build(
     ]
     if flags:
         parts.append(u32(_FLAGS, flags))
+    if protocol is not None:
+        parts.append(u8(_PROTOCOL, protocol))
     return b"".join(parts)
 
 

@@ -7,12 +7,12 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, raw, u16
+from .attributes import Attributes, raw, u8, u16
 
 NEW, DELETE, GET = 28, 29, 30
 
 _INFO = Struct("=BxxxiHBB")
-_DST, _MAC, _VLAN, _PORT, _VNI, _MASTER = 1, 2, 5, 6, 7, 9
+_DST, _MAC, _VLAN, _PORT, _VNI, _MASTER, _PROTOCOL = 1, 2, 5, 6, 7, 9, 12
 PERMANENT, NOARP = 0x80, 0x40
 SELF, MASTER, PROXY, LEARNED = 0x02, 0x04, 0x08, 0x10
 AF_BRIDGE = 7
@@ -30,6 +30,7 @@ class Neighbour(Record, frozen=True):
     # Of a VXLAN's far end, where they are not the VXLAN's own.
     port: int | None = None
     vni: int | None = None
+    protocol: int | None = None
 
 
 def decode(payload: bytes) -> Neighbour:
@@ -49,6 +50,7 @@ def decode(payload: bytes) -> Neighbour:
         master=found.u32(_MASTER),
         port=None if port is None else int.from_bytes(port, "big"),
         vni=found.u32(_VNI),
+        protocol=found.u8(_PROTOCOL),
     )
 
 
@@ -61,6 +63,7 @@ def build(
     state: int = 0,
     flags: int = 0,
     vlan: int | None = None,
+    protocol: int | None = None,
 ) -> bytes:
     parts = [_INFO.pack(family, index, state, flags, 0)]
     if address is not None:
@@ -69,6 +72,8 @@ def build(
         parts.append(raw(_MAC, bytes.fromhex(mac.replace(":", ""))))
     if vlan is not None:
         parts.append(u16(_VLAN, vlan))
+    if protocol is not None:
+        parts.append(u8(_PROTOCOL, protocol))
     return b"".join(parts)
 
 

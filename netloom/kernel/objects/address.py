@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import socket
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 
 from ..difference import Difference, compare, missing
 from ..errors import ABSENT, Conflict, InvalidObject, Refused
@@ -14,6 +17,7 @@ from ..netlink.connection import Connection
 from ..values import family_of, packed_cidr, require_link_name, shown_ip
 from .base import LinkName, Object, Scope, Undo
 from .link import name_of
+from .route import PROTOCOL
 from .sysctl import written
 
 
@@ -45,27 +49,33 @@ class Address(Object, frozen=True, tag="address"):
         flags = wire.NODAD if len(packed) == 16 else 0
         if not self.prefix_route:
             flags |= wire.NOPREFIXROUTE
-        return wire.build(connection.index(self.link), family_of(packed), packed, prefix, flags=flags)
+        index = connection.index(self.link)
+        return wire.build(index, family_of(packed), packed, prefix, flags=flags, protocol=PROTOCOL)
 
     def apply(self, scope: Scope) -> Undo | None:
         return self._create(scope, wire.NEW, self._request)
 
     def check(self, scope: Scope) -> list[Difference]:
+        return self._compared(self._find(scope))
+
+    def _find(self, scope: Scope) -> wire.Address | None:
         connection = scope.at(self.on).route
         packed, prefix = packed_cidr(self.address)
         try:
             listed = _candidates(connection, connection.index(self.link), packed)
         except Refused as refused:
             if refused.errno in ABSENT:
-                return missing(self.label)
+                return None
             raise
         same = [one for one in map(wire.decode, listed) if one.address == shown_ip(packed)]
-        if not same:
+        return next((one for one in same if one.prefix == prefix), next(iter(same), None))
+
+    def _compared(self, found: wire.Address | None) -> list[Difference]:
+        if found is None:
             return missing(self.label)
-        found = next((one for one in same if one.prefix == prefix), same[0])
         return compare(
             self.label,
-            ("prefix length", prefix, found.prefix),
+            ("prefix length", packed_cidr(self.address)[1], found.prefix),
             ("peer", None, found.peer),
             ("lifetime", "for ever", "for ever" if found.flags & wire.PERMANENT else "limited"),
             ("prefix route", self.prefix_route, not found.flags & wire.NOPREFIXROUTE),
@@ -73,9 +83,13 @@ class Address(Object, frozen=True, tag="address"):
         )
 
     def remove(self, scope: Scope) -> None:
-        differences = [found for found in self.check(scope) if found.field != "state"]
+        """Takes away our own only; an equal one that somebody else made stays."""
+        found = self._find(scope)
+        if found is None or (found.protocol != PROTOCOL and _kernel_tells_who()):
+            return
+        differences = [one for one in self._compared(found) if one.field != "state"]
         # With another prefix length it is another address: ours is gone.
-        if any(found.what == "missing" or found.field == "prefix length" for found in differences):
+        if any(one.field == "prefix length" for one in differences):
             return
         if differences:
             raise Conflict(differences)
@@ -103,3 +117,10 @@ def _candidates(connection: Connection, index: int, packed: bytes) -> list[bytes
         return [] if found is None else [found]
     listed = connection.dump(wire.GET, wire.of_link(index, socket.AF_INET))
     return [payload for payload in listed if packed in payload]
+
+
+@cache
+def _kernel_tells_who() -> bool:
+    """Whether addresses have a protocol, as routes do: from Linux 5.18 on."""
+    release = re.match(r"(\d+)\.(\d+)", platform.release())
+    return release is None or (int(release[1]), int(release[2])) >= (5, 18)

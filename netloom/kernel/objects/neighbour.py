@@ -15,6 +15,7 @@ from ..netlink.message import APPEND, CREATE, EXCLUSIVE, REPLACE
 from ..values import family_of, packed_ip, require_link_name, require_mac, require_range, shown_ip
 from .base import LinkName, Object, Scope, Undo
 from .link import find, flags_of, name_of
+from .route import PROTOCOL
 
 _NOBODY = "00:00:00:00:00:00"
 
@@ -42,12 +43,16 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
     def _request(self, connection: Connection) -> bytes:
         packed = packed_ip(self.address)
         index = connection.index(self.link)
-        if self.mac is None:
-            # One that is not permanent goes when the link loses its carrier.
-            return wire.build(
-                family_of(packed), index, address=packed, state=wire.PERMANENT, flags=wire.PROXY
-            )
-        return wire.build(family_of(packed), index, address=packed, mac=self.mac, state=wire.PERMANENT)
+        # A proxy that is not permanent goes when the link loses its carrier.
+        return wire.build(
+            family_of(packed),
+            index,
+            address=packed,
+            mac=self.mac,
+            state=wire.PERMANENT,
+            flags=wire.PROXY if self.mac is None else 0,
+            protocol=PROTOCOL,
+        )
 
     def apply(self, scope: Scope) -> Undo | None:
         # The kernel takes a proxy that is there already, and says nothing.
@@ -102,8 +107,11 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         return None if payload is None else wire.decode(payload)
 
     def remove(self, scope: Scope) -> None:
+        """Takes away our own only; an equal one that somebody else made stays."""
         found = self._find(scope)
         if found is None or (self.mac is not None and not found.state & wire.PERMANENT):
+            return
+        if found.protocol != PROTOCOL and found.mac == self.mac:
             return
         if self.mac is not None and found.mac != self.mac:
             raise Conflict(self.check(scope))

@@ -178,6 +178,11 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     @staticmethod
     def apply_all(elements: Sequence[NftElement], scope: Scope) -> list[Undo | None]:
         """Elements of one namespace, in one transaction, unless some are there already."""
+        for family, table in {(element.family, element.table) for element in elements}:
+            comment = nftables.read_table(scope.at(elements[0].on).netfilter, family, table)
+            if comment is not None and not comment.startswith(OWNER):
+                label = f"nft table {family} {table}"
+                raise Conflict(compare(label, ("owner", OWNER, comment or "nobody")))
         spelled = [element._as_the_kernel_spells_it(scope) for element in elements]
         twice = {element for number, element in enumerate(spelled) if element in spelled[:number]}
         if not twice:

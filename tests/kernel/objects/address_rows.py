@@ -31,14 +31,14 @@ ADDRESSES = (
         (
             gone("ip addr del 10.0.0.2/24 dev nl1"),
             left(("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2/25 dev nl1"), "prefix length"),
-            conflict(
+            left(
                 ("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2/24 dev nl1 noprefixroute"),
                 "prefix route",
             ),
-            conflict(
+            left(
                 ("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2 peer 10.0.0.3/24 dev nl1"), "peer"
             ),
-            conflict("ip addr change 10.0.0.2/24 dev nl1 valid_lft 999 preferred_lft 999", "lifetime"),
+            left("ip addr change 10.0.0.2/24 dev nl1 valid_lft 999 preferred_lft 999", "lifetime"),
         ),
         setup=PAIR_UP,
     ),
@@ -46,7 +46,7 @@ ADDRESSES = (
         "IPv4 address without a prefix route",
         Address("nl1", "10.0.0.2/24", prefix_route=False),
         (
-            conflict(
+            left(
                 ("ip addr del 10.0.0.2/24 dev nl1", "ip addr add 10.0.0.2/24 dev nl1"),
                 "prefix route",
             ),
@@ -71,8 +71,8 @@ ADDRESSES = (
         "IPv6 address without a prefix route",
         Address("nl1", "fd00::2/64", prefix_route=False),
         (
-            conflict(("ip addr del fd00::2/64 dev nl1", "ip addr add fd00::2/64 dev nl1"), "prefix route"),
-            conflict(
+            left(("ip addr del fd00::2/64 dev nl1", "ip addr add fd00::2/64 dev nl1"), "prefix route"),
+            left(
                 ("ip addr change fd00::2/64 dev nl1 noprefixroute valid_lft 999 preferred_lft 999",),
                 "lifetime",
             ),

@@ -18,6 +18,7 @@ from netloom.kernel import (
     KernelError,
     Macvlan,
     Neighbour,
+    NftElement,
     Plan,
     Redirect,
     Route,
@@ -310,3 +311,32 @@ def test_what_the_kernel_says_exists_though_nothing_of_ours_does_is_told_in_its_
     assert not isinstance(refused.value, Conflict)
     assert refused.value.errno == errno.EEXIST
     assert changed(before, stage.snapshot(twice)) == []
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "item"),
+    [
+        ("ip addr add 10.77.0.1/24 dev nl1", Address("nl1", "10.77.0.1/24")),
+        ("ip addr add fd77::1/64 dev nl1 nodad", Address("nl1", "fd77::1/64")),
+        (
+            "ip neigh add 10.77.0.9 lladdr 02:00:00:00:77:09 dev nl1",
+            Neighbour("nl1", "10.77.0.9", "02:00:00:00:77:09"),
+        ),
+        ("ip neigh add proxy 10.77.0.8 dev nl1", Neighbour("nl1", "10.77.0.8")),
+    ],
+    ids=str,
+)
+def test_an_equal_one_that_somebody_else_made_is_kept_and_stays(
+    stage: Stage, by_hand: str, item: Address | Neighbour
+) -> None:
+    stage.set(PAIR_UP)
+    stage.by_hand([by_hand])
+    assert item.apply(stage.scope) is None
+    item.remove(stage.scope)
+    assert item.check(stage.scope) == []
+
+
+def test_elements_are_put_into_our_own_tables_only(stage: Stage) -> None:
+    stage.by_hand(["nft add table inet theirs", "nft add set inet theirs s { type ipv4_addr; }"])
+    with pytest.raises(Conflict):
+        NftElement("inet", "theirs", "s", ("10.0.0.1",)).apply(stage.scope)
