@@ -130,6 +130,13 @@ class Object(
             raise Conflict(differences)
         return None
 
+    def _is_there(self, scope: Scope) -> bool:
+        """Whether it is as we want it; something else in its place is a `Conflict`."""
+        differences = self.check(scope)
+        if differences and differences[0].what == "different":
+            raise Conflict(differences)
+        return not differences
+
     def _delete(self, scope: Scope, kind: int, request: Callable[[Connection], bytes]) -> None:
         connection = scope.at(self.on).route
         try:

@@ -230,12 +230,8 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         ]
 
     def remove(self, scope: Scope) -> None:
-        differences = self.check(scope)
-        if differences:
-            if differences[0].what == "different":
-                raise Conflict(differences)
-            return
-        self._delete(scope, wire.DELETE, self._request)
+        if self._is_there(scope):
+            self._delete(scope, wire.DELETE, self._request)
 
 
 def _shown_state(entry: wire.Neighbour) -> str:

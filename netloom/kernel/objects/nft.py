@@ -195,7 +195,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         kept: set[int] = set()
         fresh: dict[NftElement, None] = {}
         for number, element in enumerate(spelled):
-            if element in fresh or element._is_kept(scope):
+            if element in fresh or element._is_there(scope):
                 kept.add(number)
             else:
                 fresh[element] = None
@@ -224,12 +224,6 @@ class NftElement(Object, frozen=True, tag="nft-element"):
 
     def _undo(self, scope: Scope) -> Undo:
         return lambda: self.remove(scope)
-
-    def _is_kept(self, scope: Scope) -> bool:
-        differences = self.check(scope)
-        if differences and differences[0].what == "different":
-            raise Conflict(differences)
-        return not differences
 
     def check(self, scope: Scope) -> list[Difference]:
         of = self._set(scope)

@@ -199,11 +199,8 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
         )
 
     def apply(self, scope: Scope) -> Undo | None:
-        differences = self.check(scope)
-        if not differences:
+        if self._is_there(scope):
             return None
-        if differences[0].what == "different":
-            raise Conflict(differences)
         former = self._former_pvid(scope) if self.pvid else None
         try:
             undo = self._create(scope, bridge_vlan.NEW, self._request, 0)
@@ -253,8 +250,5 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
         )
 
     def remove(self, scope: Scope) -> None:
-        differences = self.check(scope)
-        if not differences:
+        if self._is_there(scope):
             self._delete(scope, bridge_vlan.DELETE, self._request)
-        elif differences[0].what == "different":
-            raise Conflict(differences)

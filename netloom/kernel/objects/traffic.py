@@ -100,11 +100,8 @@ class Redirect(Object, frozen=True, tag="redirect"):
 
     def apply(self, scope: Scope) -> Undo | None:
         # The kernel would add a second u32 filter of the same priority without a word.
-        differences = self.check(scope)
-        if not differences:
+        if self._is_there(scope):
             return None
-        if differences[0].what == "different":
-            raise Conflict(differences)
         if self.classifier == "auto":
             try:
                 return self._make(scope, "matchall")
