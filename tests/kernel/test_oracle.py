@@ -186,7 +186,7 @@ def properties(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
     return link.properties(**values), wanted
 
 
-@builds(link.properties, link.change, link.create, link.change_port, link.without_link_local)
+@builds(link.properties, link.change, link.create, link.change_port)
 @STEADY
 @given(index=indexes, common=properties(), up=st.sampled_from([None, True, False]))
 def test_changes_of_links(index: int, common: tuple[bytes, dict[str, Any]], up: bool | None) -> None:
@@ -195,9 +195,6 @@ def test_changes_of_links(index: int, common: tuple[bytes, dict[str, Any]], up: 
     assert read(ifinfmsg, link.change(index, sent, up=up)) == of_link(index=index, **flags, **wanted)
     created = {"IFLA_LINKINFO": {"IFLA_INFO_KIND": "dummy"}}
     assert read(ifinfmsg, link.create("dummy", sent)) == of_link(**wanted, **created)
-    assert read(ifinfmsg, link.without_link_local(index)) == of_link(
-        index=index, IFLA_AF_SPEC={"AF_INET6": {"IFLA_INET6_ADDR_GEN_MODE": 1}}
-    )
 
 
 @builds(link.veth_peer)

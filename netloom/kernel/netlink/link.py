@@ -15,13 +15,12 @@ _INFO = Struct("=BxHiII")
 SIZE = _INFO.size
 UP, LOOPBACK, POINT_TO_POINT = 0x1, 0x8, 0x10
 
-_ADDRESS, _NAME, _MTU, _LINK, _MASTER, _PROTOCOL, _TXQLEN, _LINKINFO = 1, 3, 4, 5, 10, 12, 13, 18
-_AF_SPEC, _GROUP, _NET_NS_FD, _EXT_MASK = 26, 27, 28, 29
+_ADDRESS, _NAME, _MTU, _LINK, _MASTER, _TXQLEN, _LINKINFO = 1, 3, 4, 5, 10, 13, 18
+_GROUP, _NET_NS_FD, _EXT_MASK = 27, 28, 29
 _TX_QUEUES, _RX_QUEUES, _LINK_NETNSID, _NEW_NETNSID = 31, 32, 37, 45
 _KIND, _DATA, _PORT_KIND, _PORT_DATA = 1, 2, 4, 5
 _VETH_PEER = 1
 _SKIP_STATISTICS = 1 << 3
-_AF_INET6, _ADDR_GEN_MODE, _GEN_NONE = 10, 8, 1
 
 
 class Link(Record, frozen=True):
@@ -148,11 +147,6 @@ def change(index: int, common: bytes = b"", *, up: bool | None = None) -> bytes:
 def change_port(index: int, kind: str, data: bytes) -> bytes:
     """What a link has as a port of its master."""
     return by_index(index) + nested(_LINKINFO, text(_PORT_KIND, kind), nested(_PORT_DATA, data))
-
-
-def without_link_local(index: int) -> bytes:
-    """Keeps the kernel from giving the link a link-local IPv6 address of its own."""
-    return by_index(index) + nested(_AF_SPEC, nested(_AF_INET6, raw(_ADDR_GEN_MODE, bytes([_GEN_NONE]))))
 
 
 def delete_group(group: int) -> bytes:

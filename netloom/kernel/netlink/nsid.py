@@ -8,7 +8,7 @@ from .attributes import Attributes, s32, u32
 NEW, DELETE, GET = 88, 89, 90
 
 _HEAD = bytes(4)
-_NSID, _PID, _FD = 1, 2, 3
+_NSID, _FD = 1, 3
 ANY = -1
 
 
