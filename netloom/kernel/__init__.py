@@ -57,13 +57,14 @@ from .objects import (
     WireguardDevice,
     WireguardPeer,
 )
-from .plan import Change, Incomplete, Plan, apply, check, remove
+from .plan import Change, Incomplete, Plan, Repair, apply, check, remove, repair
 
 __all__ = [
     "Address", "AnyObject", "Bridge", "BridgePort", "Change", "Conflict", "DeadlineExceeded", "Difference",
     "Dummy", "Forwarding", "Hop", "Ifb", "Incomplete", "Ingress", "InvalidNamespace", "InvalidObject",
     "InvalidPlan", "KernelError", "LibraryMissing", "Macvlan", "Malformed", "Namespace", "Neighbour",
     "NftElement", "NftTable", "Object", "OutcomeUnknown", "Plan", "PortVlan", "QueueFull", "Redirect",
-    "Refused", "Route", "Rule", "Scope", "Shaper", "Stopped", "Sysctl", "Tap", "Unsupported", "Up", "Veth",
-    "Vlan", "Vrf", "VrfMember", "Vxlan", "WireguardDevice", "WireguardPeer", "apply", "check", "remove",
+    "Refused", "Repair", "Route", "Rule", "Scope", "Shaper", "Stopped", "Sysctl", "Tap", "Unsupported", "Up",
+    "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "WireguardDevice", "WireguardPeer", "apply", "check",
+    "remove", "repair",
 ]  # fmt: skip

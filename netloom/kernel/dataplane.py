@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -23,8 +23,9 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 from .difference import Difference
 from .errors import DeadlineExceeded, KernelError, QueueFull, Stopped
 from .namespace import Namespace
-from .objects import Scope
-from .plan import Applied, Change, Impatience, Plan, Steps, applying, check, removing
+from .objects import NftElement, NftTable, Scope
+from .objects.nft import lay_down
+from .plan import Applied, Change, Impatience, Plan, Repair, Steps, applying, check, removing, repairing
 from .reaper import Reaper
 
 T = TypeVar("T")
@@ -192,11 +193,29 @@ class Dataplane:
     ) -> Request[list[Difference]]:
         return self._accept("add", lambda scope, _: _at_once(lambda: check(plan, scope)), netns, timeout)
 
+    def repair(
+        self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Request[Repair]:
+        """Puts back what is missing. One that is given up is taken back, as an `apply` is."""
+        return self._accept("add", lambda scope, why: repairing(plan, scope, why), netns, timeout)
+
     def remove(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Request[None]:
         """Without a namespace, what was in it counts as gone with it."""
         return self._accept("remove", lambda scope, _: removing(plan, scope), netns, timeout)
+
+    def lay_down(
+        self, table: NftTable, elements: Iterable[NftElement] = (), *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Request[None]:
+        """The host's table with its elements, in place of the one that we had there. It is not taken back."""
+        every = tuple(elements)
+        return self._accept(
+            "add",
+            lambda scope, _: _at_once(lambda: lay_down(scope.at(table.on), table, every)),
+            None,
+            timeout,
+        )
 
     @property
     def under_way(self) -> int:
@@ -317,7 +336,7 @@ class Dataplane:
     def _succeed(self, job: _Job, answer: object) -> None:
         """Between this and `_give_up`, whoever comes first decides: it is told, or it is taken back."""
         if not isinstance(answer, Applied):
-            gave_up = DeadlineExceeded("the request was given up; what it made is taken back")
+            gave_up = DeadlineExceeded("the request was given up when it was done; it is not taken back")
             self._finish(job, gave_up if job.given_up else None, answer=answer)
             return
         with self._lock:
@@ -327,7 +346,7 @@ class Dataplane:
         if given_up:
             self._take_back(job, answer)
         else:
-            self._finish(job, answer=answer.changes)
+            self._finish(job, answer=answer.answer)
 
     def _take_back(self, job: _Job, applied: Applied) -> None:
         job.steps = applied.undoing()

@@ -20,7 +20,7 @@ from msgspec import Struct
 from .difference import Difference
 from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
 from .netlink import link
-from .objects import AnyObject, Departure, NftElement, Object, Scope, Undo, Where
+from .objects import AnyObject, Departure, LinkName, NftElement, Object, Scope, Undo, Up, Where
 
 VERSION = 1
 
@@ -75,17 +75,39 @@ class Incomplete(KernelError):
         self.errors = tuple(errors)
 
 
+class Repair(Struct, frozen=True):
+    """What `repair` put back, by label, and what is not as planned and was left alone."""
+
+    put_back: list[str]
+    left: list[Difference]
+
+
 class Applied(Struct, frozen=True):
     """What `applying` did, and how to take it back."""
 
     changes: list[Change]
     made: list[tuple[AnyObject, Undo]]
 
+    @property
+    def answer(self) -> object:
+        """What whoever asked for it is told."""
+        return self.changes
+
     def undoing(self) -> Steps[None]:
         """Takes back what was made, and nothing else."""
         failures = yield from _taking(_in_reverse(self.made))
         if failures:
             raise failures[0] if len(failures) == 1 else Incomplete(failures)
+
+
+class Repaired(Applied, frozen=True):
+    """What `repairing` did, and how to take it back."""
+
+    left: list[Difference]
+
+    @property
+    def answer(self) -> Repair:
+        return Repair([change.object for change in self.changes if change.change == "made"], self.left)
 
 
 def apply(plan: Plan, scope: Scope) -> list[Change]:
@@ -99,6 +121,11 @@ def check(plan: Plan, scope: Scope) -> list[Difference]:
         absent = _absent_place(item, scope)
         found += [Difference(item.label, "missing")] if absent else item.check(scope)
     return found
+
+
+def repair(plan: Plan, scope: Scope) -> Repair:
+    """Puts back what is missing; what is there and different is told, and left alone."""
+    return run(repairing(plan, scope)).answer
 
 
 def remove(plan: Plan, scope: Scope) -> None:
@@ -136,14 +163,62 @@ def patient() -> str:
 
 def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[Applied]:
     """Makes everything so, or leaves everything as it was."""
+    _require_places(plan, scope)
+    return (yield from _making(plan.objects, scope, impatience))
+
+
+def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[Repaired]:
+    """Puts back what a plan that was applied has lost, or leaves everything as it was.
+
+    Somebody may have changed the rest on purpose, a plugin after us or the operator: it stays.
+    """
+    _require_places(plan, scope)
+    lost, left = _losses(plan, scope)
+    applied = yield from _making(lost, scope, impatience)
+    return Repaired(applied.changes, applied.made, left)
+
+
+def _losses(plan: Plan, scope: Scope) -> tuple[list[AnyObject], list[Difference]]:
+    """What can be put back, and every other difference.
+
+    A link that is down counts as a loss: it takes its routes along, and nobody wants half of that.
+    What rests on a link that will not be there cannot come back, and must not keep the rest from it.
+    """
+    lost: list[AnyObject] = []
+    left: list[Difference] = []
+    coming: set[LinkName] = set()
+    for item in plan.objects:
+        differences = item.check(scope)
+        if not differences:
+            continue
+        gone = isinstance(item, Up) or all(difference.what == "missing" for difference in differences)
+        if gone and all(name in coming or _has_link(scope, name) for name in item.rests_on()):
+            lost.append(item)
+            coming.update(item.makes())
+        else:
+            left += differences
+    return lost, left
+
+
+def _has_link(scope: Scope, name: LinkName) -> bool:
+    try:
+        return scope.at(name[0]).route.index(name[1]) > 0
+    except Refused:
+        return False
+
+
+def _require_places(plan: Plan, scope: Scope) -> None:
     for item in plan.objects:
         absent = _absent_place(item, scope)
         if absent:
             raise InvalidPlan(f"{item.label} needs the {absent}'s namespace, and none was given")
+
+
+def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) -> Steps[Applied]:
     made: list[tuple[AnyObject, Undo]] = []
     changes: list[Change] = []
     try:
-        for items in _runs(plan.objects):
+        for items in _runs(objects):
             _require_patience(impatience, items[0].label)
             for item, undo in zip(items, _applied(items, scope), strict=True):
                 changes.append(Change(item.label, "kept" if undo is None else "made"))
@@ -238,7 +313,7 @@ def _parting(waiting: list[Departure], failures: list[KernelError]) -> Steps[Non
         failures.append(failure)
 
 
-def _goes_along(item: Object, leaving: set[tuple[Where, str]]) -> bool:
+def _goes_along(item: Object, leaving: set[LinkName]) -> bool:
     rests = list(item.rests_on())
     return bool(rests) and all(name in leaving for name in rests)
 

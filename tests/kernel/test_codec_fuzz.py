@@ -88,6 +88,7 @@ _TUPLE = nested(1, raw(1, A4), raw(2, A4)) + nested(2, u8(1, 6), raw(2, b"\0\x50
 
 SUBJECTS = (
     Subject(link.decode, 16, {18: {2: {}, 5: {}}}, *_LINKS),
+    Subject(link.decode_entry, 16, {}, *_LINKS),
     Subject(
         address.decode,
         8,

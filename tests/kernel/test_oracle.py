@@ -374,7 +374,7 @@ def hops_of(hops: list[route.Hop], destination: bytes) -> dict[str, Any]:
     return {"RTA_MULTIPATH": listed}
 
 
-@builds(route.build, route.of_table, route.everything)
+@builds(route.build, route.of_table, route.matching, route.everything)
 @STEADY
 @given(data=st.data(), family=families, table=st.one_of(u8s, u32s))
 def test_routes(data: st.DataObject, family: tuple[int, Any], table: int) -> None:
@@ -426,6 +426,10 @@ def test_routes(data: st.DataObject, family: tuple[int, Any], table: int) -> Non
     asked = question | {"table": narrow, "RTA_TABLE": table} | given_ones(RTA_OIF=index)
     assert read(rtmsg, route.of_table(number, table, index)) == asked
     assert read(rtmsg, route.everything(number)) == question | {"table": 0}
+    flags = 0x3000 if number == socket.AF_INET else 0x2000  # the table's own entry; of which table it is
+    whole = {"table": 0, "dst_len": len(destination) * 8, "flags": flags, "RTA_DST": shown(destination)}
+    wanted = question | whole | given_ones(RTA_OIF=index)
+    assert read(rtmsg, route.matching(number, destination, index)) == wanted
 
 
 @st.composite
@@ -684,6 +688,13 @@ def decodes(*decoders: Callable[..., Any]) -> Callable[[Test], Test]:
     """Says which decoders a test compares with the oracle."""
     DECODED.update(f"{decoder.__module__}.{decoder.__name__}" for decoder in decoders)
     return lambda test: test
+
+
+@decodes(link.decode_entry)
+def test_entries_of_links_that_the_kernel_lists(full: Namespace) -> None:
+    for ours, theirs in dumped(full, link.GET, link.everything(), link.decode_entry, ifinfmsg):
+        up = theirs["state"] == "up"
+        assert ours == link.Entry(theirs["index"], theirs["IFLA_IFNAME"], theirs["IFLA_GROUP"], up)
 
 
 def packed(text: str | None) -> bytes | None:

@@ -7,7 +7,9 @@ What the kernel sends is never trusted to be well formed: a wrong size is `Malfo
 from __future__ import annotations
 
 import socket
+from collections.abc import Collection
 from struct import Struct
+from typing import Self
 
 from ..errors import Malformed
 
@@ -72,6 +74,22 @@ class Attributes:
 
     def __init__(self, data: bytes) -> None:
         self._found = dict(each(data))
+
+    @classmethod
+    def some(cls, data: bytes, start: int, kinds: Collection[int]) -> Self:
+        """The first of each kind, read no further than to the last of them: for thousands of messages."""
+        self = cls.__new__(cls)
+        found: dict[int, bytes] = {}
+        self._found = found
+        position, end = start, len(data)
+        while end - position >= 4 and len(found) < len(kinds):
+            length, kind = _HEADER.unpack_from(data, position)
+            if length < 4 or position + length > end:
+                raise Malformed(f"attribute {kind & _KIND} claims {length} of {end - position} bytes")
+            if kind & _KIND in kinds:
+                found.setdefault(kind & _KIND, data[position + 4 : position + length])
+            position += (length + 3) & ~3
+        return self
 
     def __contains__(self, kind: int) -> bool:
         return kind in self._found

@@ -66,6 +66,24 @@ def decode(payload: bytes) -> Link:
     )
 
 
+class Entry(Record, frozen=True):
+    """What tells a link from others, for whoever looks at thousands of them."""
+
+    index: int
+    name: str
+    group: int
+    up: bool
+
+
+def decode_entry(payload: bytes) -> Entry:
+    """Reads no further than it has to: a quarter of what `decode` costs."""
+    if len(payload) < SIZE:
+        raise Malformed(f"a link of {len(payload)} bytes")
+    _, _, index, flags, _ = _INFO.unpack_from(payload)
+    found = Attributes.some(payload, SIZE, (_NAME, _GROUP))
+    return Entry(index, found.text(_NAME) or "", found.u32(_GROUP) or 0, bool(flags & UP))
+
+
 def by_index(index: int) -> bytes:
     return _INFO.pack(0, 0, index, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Questions to nftables about one table, set or element.
+"""Questions to nftables about a table, a set, or elements.
 
 Changes go through libnftables, which knows the language. It answers a question about one element,
 or about a table, by loading all elements there are (240 ms at 50,000), and starts again whenever
@@ -143,6 +143,9 @@ class Element(Record, frozen=True):
     verdict: str | None = None
 
 
+_NO_DATA = Element()
+
+
 def _header(family: str) -> bytes:
     return bytes([FAMILIES[family], 0, 0, 0])
 
@@ -252,8 +255,35 @@ def read_element(
     listed = Attributes(answer[4:]).raw(_LIST_ELEMENTS) or b""
     for _, element in each(listed):
         data = Attributes(element).nested(_ELEMENT_DATA)
-        return Element() if data is None else _decoded(data, of)
+        return _NO_DATA if data is None else _decoded(data, of)
     return None
+
+
+def read_elements(
+    connection: Connection, family: str, table: str, name: str
+) -> dict[tuple[str, ...], Element] | None:
+    """All elements of a set, by key; None if there is no such set, or if we do not know its types.
+
+    For one of them, ask for it: this is for comparing many.
+    """
+    of = read_set(connection, family, table, name)
+    if of is None or of.key is None or of.interval or (of.is_map and of.value is None and not of.verdicts):
+        return None
+    question = _header(family) + text(_LIST_TABLE, table) + text(_LIST_SET, name)
+    found: dict[tuple[str, ...], Element] = {}
+    try:
+        listed = connection.dump(_GET_ELEMENT, question)
+    except Refused as refused:
+        if refused.errno == errno.ENOENT:
+            return None
+        raise
+    for payload in listed:
+        for _, element in each(Attributes(payload[4:]).raw(_LIST_ELEMENTS) or b""):
+            parts = Attributes(element)
+            key, data = parts.nested(_ELEMENT_KEY), parts.nested(_ELEMENT_DATA)
+            if key is not None:
+                found[show(of.key, key.raw(_VALUE) or b"")] = _NO_DATA if data is None else _decoded(data, of)
+    return found
 
 
 def _decoded(data: Attributes, of: Set) -> Element:

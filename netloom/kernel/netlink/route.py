@@ -22,6 +22,7 @@ MAIN = 254
 UNICAST, LOCAL, BLACKHOLE, UNREACHABLE, PROHIBIT = 1, 2, 6, 7, 8
 UNIVERSE, LINK_SCOPE, HOST_SCOPE, NOWHERE = 0, 253, 254, 255
 CLONED = 0x200
+_LOOKUP_TABLE, _FIB_MATCH = 0x1000, 0x2000
 
 
 class Hop(Record, frozen=True):
@@ -158,6 +159,22 @@ def of_table(family: int, table: int, index: int | None = None) -> bytes:
     """A question for the routes of a table, and of a link. The kernel filters."""
     head = _INFO.pack(family, 0, 0, 0, table if table < 256 else 0, 0, 0, 0, 0)
     return head + u32(_TABLE, table) + (b"" if index is None else u32(_OIF, index))
+
+
+def matching(family: int, address: bytes, index: int | None = None) -> bytes:
+    """A question for the route that a packet to an address would take (by a link): a lookup, not a list.
+
+    The answer is the table's own entry, not what the kernel has derived from it. Policy rules have a
+    say. Which table it is from, IPv4 tells only when it is asked, and IPv6 takes the question amiss.
+    """
+    flags = _FIB_MATCH | (_LOOKUP_TABLE if len(address) == 4 else 0)
+    head = _INFO.pack(family, len(address) * 8, 0, 0, 0, 0, 0, 0, flags)
+    return head + raw(_DST, address) + (b"" if index is None else u32(_OIF, index))
+
+
+def is_default(payload: bytes) -> bool:
+    """Whether it is for every destination, told without decoding it: of thousands, hardly one is."""
+    return payload[1:2] == b"\0"
 
 
 def everything(family: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .address import Address
-from .base import Departure, Object, Scope, Undo, Where
+from .base import Departure, LinkName, Object, Scope, Undo, Where
 from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
 from .link import LinkObject
 from .neighbour import Forwarding, Neighbour
@@ -28,7 +28,7 @@ AnyObject: TypeAlias = (
 
 __all__ = [
     "Address", "AnyObject", "Bridge", "BridgePort", "Departure", "Dummy", "Forwarding", "Hop", "Ifb",
-    "Ingress", "LinkObject", "Macvlan", "Neighbour", "NftElement", "NftTable", "Object", "PortVlan",
-    "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up", "Veth", "Vlan", "Vrf",
-    "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
+    "Ingress", "LinkName", "LinkObject", "Macvlan", "Neighbour", "NftElement", "NftTable", "Object",
+    "PortVlan", "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up", "Veth", "Vlan",
+    "Vrf", "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
 ]  # fmt: skip

@@ -199,7 +199,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         return Departure(namespace, found.index, self.label)
 
 
-def is_ours(found: link.Link) -> bool:
+def is_ours(found: link.Link | link.Entry) -> bool:
     """Whether netloom made it."""
     return (found.group or 0) >> 16 == GROUP >> 16
 
@@ -213,6 +213,15 @@ def find(namespace: Namespace, name: str) -> link.Link | None:
             return None
         raise
     return None if payload is None else link.decode(payload)
+
+
+def link_names(namespace: Namespace) -> dict[str, link.Entry]:
+    """Our links by name, in one question, for whoever compares many: also those on their way out.
+
+    The kernel cannot be asked for a group, so it lists all there are: 9 ms for 1,000.
+    """
+    listed = map(link.decode_entry, namespace.route.dump(link.GET, link.everything()))
+    return {found.name: found for found in listed if is_ours(found)}
 
 
 def flags_of(namespace: Namespace, name: str) -> int:

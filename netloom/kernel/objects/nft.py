@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -89,6 +89,9 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         )
 
     def _planned(self) -> dict[str, object]:
+        return self._laid_out().structure
+
+    def _laid_out(self) -> _Layout:
         try:
             return _canonical(self.family, self.name, self._text)
         except NftError as refused:
@@ -114,15 +117,25 @@ class NftTable(Object, frozen=True, tag="nft-table"):
                     raise KernelError(f"cannot remove {self.label}: {refused}", errno=refused.errno) from None
 
 
+class _Layout(NamedTuple):
+    """What the kernel says of a table: what it compares equal by, and its sets."""
+
+    structure: dict[str, object]
+    sets: dict[str, nftables.Set | None]
+
+
 @lru_cache(maxsize=32)
-def _canonical(family: str, name: str, text: str) -> dict[str, object]:
+def _canonical(family: str, name: str, text: str) -> _Layout:
     """What the kernel makes of a table: it is laid down in an empty namespace, and read back.
 
     So a table may not name links, which are not there, but their names.
     """
     with Namespace.new() as scratch:
         scratch.nft.run(text)
-        return nftables.read_structure(scratch.netfilter, family, name) or {}
+        structure = nftables.read_structure(scratch.netfilter, family, name) or {}
+        named = [part.removeprefix("set ") for part in structure if part.startswith("set ")]
+        sets = {one: nftables.read_set(scratch.netfilter, family, name, one) for one in named}
+        return _Layout(structure, sets)
 
 
 def _compared(wanted: object, found: object) -> tuple[str, str]:
@@ -165,12 +178,16 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         return f"{self.family} {self.table} {self.set}"
 
     def addition(self) -> str:
+        return f"create element {self._place} {{ {self._item} }}\n"
+
+    @property
+    def _item(self) -> str:
         wanted = ""
         if self.verdict is not None:
             wanted = f" : {self.verdict}"
         elif self.value is not None:
             wanted = f" : {_concatenated(self.value)}"
-        return f"create element {self._place} {{ {_concatenated(self.key)}{wanted} }}\n"
+        return f"{_concatenated(self.key)}{wanted}"
 
     def apply(self, scope: Scope) -> Undo | None:
         return self.apply_all([self], scope)[0]
@@ -206,8 +223,10 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         return [None if number in kept else it._undo(scope) for number, it in enumerate(elements)]
 
     def _as_the_kernel_spells_it(self, scope: Scope) -> NftElement:
+        return self._spelled(self._set(scope))
+
+    def _spelled(self, of: nftables.Set | None) -> NftElement:
         """What libnftables would take for a name and look up, or what we could not find again, is refused."""
-        of = self._set(scope)
         if of is None:
             raise KernelError(f"cannot add {self.label}: there is no such set", errno=errno.ENOENT)
         if of.key is None or of.interval or (of.value is None and not of.verdicts and of.is_map):
@@ -215,8 +234,11 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         if (self.verdict is not None) != of.verdicts or (self.value is not None) != (of.value is not None):
             wanted = "a verdict" if of.verdicts else "a value" if of.is_map else "neither value nor verdict"
             raise InvalidObject(f"{self.label}: elements of this set have {wanted}")
-        key = nftables.show(of.key, nftables.pack(of.key, self.key))
-        value = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
+        try:
+            key = nftables.show(of.key, nftables.pack(of.key, self.key))
+            value = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
+        except InvalidObject as wrong:
+            raise InvalidObject(f"{self.label}: {wrong}") from None
         return replace(self, key=key, value=value)
 
     def _set(self, scope: Scope) -> nftables.Set | None:
@@ -273,6 +295,43 @@ class NftElement(Object, frozen=True, tag="nft-element"):
                     raise _explained("remove", elements, refused) from None
         if strange:
             raise Conflict(strange)
+
+
+def lay_down(namespace: Namespace, table: NftTable, elements: Sequence[NftElement]) -> None:
+    """A table with its elements in place of the one that we had there, if any, all in one transaction.
+
+    For a table that somebody has flushed, or that an older version of us made: no packet ever meets it
+    without its elements, and if anything is wrong, all stays as it was.
+    """
+    additions = _additions(table, elements)
+    # To create it, and not only to add to it, says that nobody else's may be there.
+    creation = (
+        f'create table {table.family} {table.name} {{\ncomment "{table._comment}"\n}}\n'
+        f"table {table.family} {table.name} {{\n{table.body}\n}}\n"
+    )
+    for last in (False, True):
+        comment = nftables.read_table(namespace.netfilter, table.family, table.name)
+        if comment is not None and not comment.startswith(OWNER):
+            raise Conflict(compare(table.label, ("owner", OWNER, comment or "nobody")))
+        deletion = "" if comment is None else f"delete table {table.family} {table.name}\n"
+        try:
+            namespace.nft.run(deletion + creation + additions)
+            return
+        except NftError as refused:
+            # It may have come or gone just now.
+            if last or refused.errno not in (errno.ENOENT, errno.EEXIST):
+                raise KernelError(f"cannot lay down {table.label}: {refused}", errno=refused.errno) from None
+
+
+def _additions(table: NftTable, elements: Sequence[NftElement]) -> str:
+    """A command for each set, not for each element: 20,000 take 70 ms instead of 170."""
+    sets = table._laid_out().sets
+    items: dict[str, list[str]] = {}
+    for element in elements:
+        if (element.on, element.family, element.table) != (table.on, table.family, table.name):
+            raise InvalidObject(f"{element.label} is not of {table.label}")
+        items.setdefault(element._place, []).append(element._spelled(sets.get(element.set))._item)
+    return "".join(f"add element {place} {{ {', '.join(some)} }}\n" for place, some in items.items())
 
 
 def _add(elements: Sequence[NftElement], scope: Scope) -> None:

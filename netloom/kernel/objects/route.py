@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -153,6 +154,9 @@ class Route(Object, frozen=True, tag="route"):
             hops = self._resolved(namespace.route)
         except Refused:
             return missing(self.label)
+        found = self._looked_up(namespace.route, hops)
+        if found is not None and not self._compare(found, hops, namespace):
+            return []
         # Of a link's own routes there are few; of the table's there may be thousands.
         narrow = hops[0].index if len(hops) == 1 else None
         same = self._in_the_same_place(namespace, narrow) or self._in_the_same_place(namespace)
@@ -174,18 +178,42 @@ class Route(Object, frozen=True, tag="route"):
             found
             # Nearly all are about others, and are not worth decoding.
             for found in (wire.decode(payload) for payload in listed if not prefix or packed in payload)
-            if (found.destination, found.prefix, found.priority, found.table, found.tos)
-            == (packed, prefix, self._metric(packed), self.table, 0)
-            and not found.flags & wire.CLONED
+            if self._is_in_place(found)
         ]
+
+    def _is_in_place(self, found: wire.Route) -> bool:
+        packed, prefix = packed_network(self.destination)
+        return (found.destination, found.prefix, found.priority, found.table, found.tos) == (
+            packed, prefix, self._metric(packed), self.table, 0,
+        ) and not found.flags & wire.CLONED  # fmt: skip
+
+    def _looked_up(self, connection: Connection, hops: Sequence[wire.Hop]) -> wire.Route | None:
+        """Our route, if a lookup finds it: in 0.03 ms, where listing 10,000 routes takes 15.
+
+        None says nothing: a rule, a narrower route or a better metric may hide it, or its link is down.
+        Only what is ours beyond doubt counts, and so only our protocol: as long as a namespace has no
+        rules of its own, IPv4 keeps the table `local` (255) in `main`, and says `main` of both.
+        """
+        packed, prefix = packed_network(self.destination)
+        if not prefix or self.kind != "unicast":
+            return None
+        index = hops[0].index if len(hops) == 1 else None
+        try:
+            answer = connection.ask(wire.GET, wire.matching(family_of(packed), packed, index))
+        except Refused:
+            return None
+        found = None if answer is None else wire.decode(answer)
+        if found is None or not self._is_in_place(found):
+            return None
+        ours = found.kind == wire.UNICAST and found.protocol == PROTOCOL and _is_same_way(hops, found.hops)
+        return found if ours else None
 
     def _compare(self, found: wire.Route, hops: list[wire.Hop], namespace: Namespace) -> list[Difference]:
         fields: list[tuple[str, object, object]] = [
             ("kind", self.kind, _KIND_NAMES.get(found.kind, f"kind {found.kind}"))
         ]
-        if self._hops():
-            # Of a gateway without a link, the kernel finds the link, and lists it.
-            named = all(hop.index is not None for hop in hops)
+        if hops and not _is_same_way(hops, found.hops):
+            named = _are_named(hops)
             fields.append(("way", _ways(hops, namespace, named), _ways(found.hops, namespace, named)))
         optional: tuple[tuple[str, object, object], ...] = (
             (
@@ -202,14 +230,20 @@ class Route(Object, frozen=True, tag="route"):
     def remove(self, scope: Scope) -> None:
         """Takes away our own route only: of our protocol, and by our ways, whatever else was changed."""
         namespace = scope.at(self.on)
-        ours = [found for found in self._in_the_same_place(namespace) if found.protocol == PROTOCOL]
-        if not ours:
-            return
         try:
             hops = self._resolved(namespace.route)
         except Refused:
+            hops = None
+        if hops and len(hops) == 1 and self._looked_up(namespace.route, hops) is not None:
+            # With its way, so that another one in the same place is not taken for it.
+            self._delete(scope, wire.DELETE, lambda _: self._deletion(hops))
+            return
+        ours = [found for found in self._in_the_same_place(namespace) if found.protocol == PROTOCOL]
+        if not ours:
+            return
+        if hops is None:
             found = _ways(ours[0].hops, namespace, named=True)
-            raise Conflict(compare(self.label, ("way", "by a link that is gone", found))) from None
+            raise Conflict(compare(self.label, ("way", "by a link that is gone", found)))
         elsewhere = [
             difference
             for difference in self._compare(ours[0], hops, namespace)
@@ -217,21 +251,36 @@ class Route(Object, frozen=True, tag="route"):
         ]
         if elsewhere:
             raise Conflict(elsewhere)
+        self._delete(scope, wire.DELETE, lambda _: self._deletion())
+
+    def _deletion(self, hops: Sequence[wire.Hop] = ()) -> bytes:
         packed, prefix = packed_network(self.destination)
-        place = wire.build(
+        return wire.build(
             family_of(packed),
             packed,
             prefix,
+            hops=hops,
             table=self.table,
             kind=0,
             scope=wire.NOWHERE,
             protocol=PROTOCOL,
             priority=self._metric(packed),
         )
-        self._delete(scope, wire.DELETE, lambda _: place)
 
     def _metric(self, destination: bytes) -> int:
         return self.metric or (_IPV6_METRIC if len(destination) == 16 else 0)
+
+
+def _are_named(hops: Iterable[wire.Hop]) -> bool:
+    """Of a gateway without a link, the kernel finds the link, and lists it."""
+    return all(hop.index is not None for hop in hops)
+
+
+def _is_same_way(wanted: Sequence[wire.Hop], found: Sequence[wire.Hop]) -> bool:
+    """Whatever order they are listed in."""
+    if not _are_named(wanted):
+        wanted, found = ([structs.replace(hop, index=None) for hop in hops] for hops in (wanted, found))
+    return Counter(wanted) == Counter(found)
 
 
 def _ways(hops: Iterable[wire.Hop], namespace: Namespace, named: bool) -> str:

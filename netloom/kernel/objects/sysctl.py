@@ -50,14 +50,27 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
 
     def apply(self, scope: Scope) -> Undo | None:
         namespace = scope.at(self.on)
-        before = _read(namespace, self.key)
+        with namespace.entered():
+            before = self._replaced()
+        if before is None:
+            return None
+
+        def undo() -> None:
+            with namespace.entered():
+                _write(self.key, before)
+
+        return undo
+
+    def _replaced(self) -> str | None:
+        """Writes the value, and gives back the one before; None if it is so already."""
+        before = _read(self.key)
         if before is None:
             raise KernelError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
         if _same(before, self.value):
             return None
         try:
-            _write(namespace, self.key, self.value)
-            found = _read(namespace, self.key)
+            _write(self.key, self.value)
+            found = _read(self.key)
             if found is None or not _same(found, self.value):
                 raise KernelError(
                     f"cannot set {self.label}: of {shortened(self.value, 80)!r}, the kernel made "
@@ -65,18 +78,15 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
                 )
         except KernelError as error:
             try:
-                _write(namespace, self.key, before)  # of a list, the kernel may have taken a part
+                _write(self.key, before)  # of a list, the kernel may have taken a part
             except KernelError as failure:
                 error.add_note(f"could not be undone: {failure}")
             raise
-
-        def undo() -> None:
-            _write(namespace, self.key, before)
-
-        return undo
+        return before
 
     def check(self, scope: Scope) -> list[Difference]:
-        found = _read(scope.at(self.on), self.key)
+        with scope.at(self.on).entered():
+            found = _read(self.key)
         if found is None:
             return missing(self.label)
         return (
@@ -88,42 +98,46 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
     def remove(self, scope: Scope) -> None:
         if self.otherwise is None:
             return
-        namespace = scope.at(self.on)
-        found = _read(namespace, self.key)
-        if found is not None and _same(found, self.value):
-            _write(namespace, self.key, self.otherwise)
+        with scope.at(self.on).entered():
+            found = _read(self.key)
+            if found is not None and _same(found, self.value):
+                _write(self.key, self.otherwise)
 
 
 @contextmanager
 def written(namespace: Namespace, key: str, value: str) -> Iterator[None]:
     """Has a setting for the time of a block, if the kernel knows it."""
-    before = _read(namespace, key)
-    if before is None or _same(before, value):
-        yield
-        return
-    _write(namespace, key, value)
+    with namespace.entered():
+        before = _read(key)
+        kept = before is None or _same(before, value)
+        if not kept:
+            _write(key, value)
     try:
         yield
     finally:
-        with suppress(KernelError):  # it may have gone with its link
-            _write(namespace, key, before)
+        if before is not None and not kept:
+            with suppress(KernelError), namespace.entered():  # it may have gone with its link
+                _write(key, before)
 
 
-def _read(namespace: Namespace, key: str) -> str | None:
+# The kernel looks the path up in the namespace of the thread that opens it, so callers enter it, once
+# for all that they do there. Without buffers, since one would cost as much as the rest.
+
+
+def _read(key: str) -> str | None:
     try:
-        # The kernel looks the path up in the namespace of the thread that opens it.
-        with namespace.entered(), open(f"/proc/sys/{key}") as file:
-            return file.read().strip()
+        with open(f"/proc/sys/{key}", "rb", buffering=0) as file:
+            return file.read().decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return None
     except OSError as cause:
         raise KernelError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
 
 
-def _write(namespace: Namespace, key: str, value: str) -> None:
+def _write(key: str, value: str) -> None:
     try:
-        with namespace.entered(), open(f"/proc/sys/{key}", "w") as file:
-            file.write(f"{value}\n")  # an empty one takes a write, too
+        with open(f"/proc/sys/{key}", "wb", buffering=0) as file:
+            file.write(f"{value}\n".encode())  # an empty one takes a write, too
     except OSError as cause:
         said = f"cannot set sysctl {key} to {shortened(value, 80)}: {cause.strerror}"
         raise KernelError(said, errno=cause.errno or 0) from None

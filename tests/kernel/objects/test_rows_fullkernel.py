@@ -11,6 +11,8 @@ from netloom.kernel import (
     Conflict,
     Plan,
     PortVlan,
+    Route,
+    Up,
     Vlan,
     Vrf,
     VrfMember,
@@ -18,13 +20,15 @@ from netloom.kernel import (
     check,
     remove,
 )
+from netloom.kernel.netlink import route as wire
 from netloom.kernel.objects.link import GROUP
+from netloom.kernel.values import family_of, packed_network
 
 from . import dumped, promises
 from .conflicts import FULL as FOREIGN
 from .conflicts import Foreign
 from .full_rows import DEVICE, FULL, KEYS, PUBLIC, STRANGER, VLANS, text
-from .row import PAIR, Drift, Row
+from .row import PAIR, PAIR_UP, Drift, Row
 from .rows import KERNEL
 from .stage import Stage, changed, staged
 
@@ -126,3 +130,25 @@ def test_a_port_gets_its_former_vlan_for_untagged_frames_back(stage: Stage) -> N
     assert undo is not None
     undo()
     assert changed(before, stage.snapshot(other)) == []
+
+
+@pytest.mark.parametrize("destination", ["10.1.0.2/32", "fd01::2/128"])
+def test_a_lookup_answers_with_the_tables_own_entry(stage: Stage, destination: str) -> None:
+    """Also for a link of a VRF, whose packets go by its table."""
+    packed, prefix = packed_network(destination)
+    connection = stage.scope.host.route
+    stage.set((*PAIR_UP, Vrf("vrf1", 100), Up("vrf1")))
+    for table in (wire.MAIN, 100):
+        if table == 100:
+            stage.set((VrfMember("nl1", "vrf1"),))
+        ours = Route(destination, link="nl1", table=table, mtu=1300)
+        stage.set((ours,))
+        index = connection.index("nl1")
+        answer = connection.ask(wire.GET, wire.matching(family_of(packed), packed, index))
+        assert answer is not None
+        found = wire.decode(answer)
+        assert (found.destination, found.prefix, found.table, found.mtu) == (packed, prefix, table, 1300)
+        assert found.hops == (wire.Hop(index, None),)
+        assert ours.check(stage.scope) == []
+        remove(Plan((ours,)), stage.scope)
+        assert [difference.what for difference in ours.check(stage.scope)] == ["missing"]

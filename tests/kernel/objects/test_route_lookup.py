@@ -1,0 +1,156 @@
+"""A route is asked for by a lookup, which answers for the packet, not for the table: whatever the two
+differ in, a check must say what the table holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from netloom.kernel import AnyObject, Conflict, Plan, Route, remove
+from netloom.kernel.netlink import route as wire
+from netloom.kernel.netlink.message import CREATE, EXCLUSIVE
+
+from . import listed
+from .row import BOTH_UP, PAIR
+from .stage import Stage, changed, staged
+
+pytestmark = pytest.mark.kernel
+
+HOSTS = ("10.1.0.2/32", "fd01::2/128")
+families = pytest.mark.parametrize("destination", HOSTS, ids=["IPv4", "IPv6"])
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with staged(listed.lines) as stage:
+        stage.set(BOTH_UP)
+        yield stage
+
+
+def ip(destination: str) -> str:
+    return "ip -6" if ":" in destination else "ip"
+
+
+def found(stage: Stage, item: AnyObject) -> list[str]:
+    return [str(difference.field or difference.what) for difference in item.check(stage.scope)]
+
+
+@families
+def test_the_cost_of_one_route_does_not_grow_with_their_number(stage: Stage, destination: str) -> None:
+    """A list of 4,000 takes 5 ms and more."""
+    connection = stage.scope.host.route
+    packed = bytes([10, 2]) if "." in destination else bytes([0xFD, 2, *bytes(12)])
+    family, hop = (2 if len(packed) == 2 else 10), wire.Hop(connection.index("nl1"), None)
+    for number in range(4000):
+        address = packed + number.to_bytes(2, "big")
+        request = wire.build(family, address, len(address) * 8, hops=[hop], protocol=78)
+        connection.change(wire.NEW, CREATE | EXCLUSIVE, request)
+    ours, took = Route(destination, link="nl1"), []
+    for _ in range(20):
+        ours.apply(stage.scope)
+        start = time.perf_counter()
+        assert ours.check(stage.scope) == []
+        ours.remove(stage.scope)
+        took.append(time.perf_counter() - start)
+    assert sorted(took)[10] < 0.002
+    assert found(stage, ours) == ["missing"]
+
+
+@families
+def test_a_route_that_another_with_a_better_metric_hides_is_as_planned(
+    stage: Stage, destination: str
+) -> None:
+    ours, other = Route(destination, link="nl1", metric=50), Route(destination, link="nl2", metric=5)
+    stage.set((ours, other))
+    before = stage.snapshot(ours)
+    assert found(stage, ours) == found(stage, other) == []
+    remove(Plan((ours,)), stage.scope)
+    assert found(stage, ours) == ["missing"]
+    assert found(stage, other) == []
+    stage.set((ours,))
+    assert changed(before, stage.snapshot(ours)) == []
+
+
+@families
+def test_a_route_is_missing_though_an_equal_one_with_another_metric_is_there(
+    stage: Stage, destination: str
+) -> None:
+    stage.set((Route(destination, link="nl1", metric=50),))
+    assert found(stage, Route(destination, link="nl1")) == ["missing"]
+
+
+@families
+def test_a_rule_that_leads_to_another_table_deceives_nobody(stage: Stage, destination: str) -> None:
+    stage.by_hand([f"{ip(destination)} rule add pref 10 lookup 100"])
+    ours, other = Route(destination, link="nl1"), Route(destination, link="nl1", table=100)
+    stage.set((other,))
+    assert found(stage, ours) == ["missing"]
+    remove(Plan((ours,)), stage.scope)
+    assert found(stage, other) == []
+    stage.set((ours,))
+    remove(Plan((other,)), stage.scope)
+    assert found(stage, ours) == []
+    assert found(stage, other) == ["missing"]
+
+
+@families
+def test_what_stands_in_the_local_table_is_not_taken_for_the_main_one(stage: Stage, destination: str) -> None:
+    """IPv4 keeps both in one place, and tells them apart only where there are rules."""
+    stage.by_hand([f"{ip(destination)} route add {destination} dev nl1 table local"])
+    ours = Route(destination, link="nl1")
+    before = stage.snapshot(ours)
+    assert found(stage, ours) == ["missing"]
+    remove(Plan((ours,)), stage.scope)
+    assert changed(before, stage.snapshot(ours)) == []
+    stage.set((ours,))
+    assert found(stage, ours) == []
+
+
+@pytest.mark.parametrize("order", ["prepend", "append"])
+def test_of_two_routes_in_one_place_the_other_stays(stage: Stage, order: str) -> None:
+    ours = Route(HOSTS[0], link="nl1")
+    stage.by_hand([f"ip route add {HOSTS[0]} dev nl2 proto 78"])
+    before = stage.snapshot(ours)
+    stage.by_hand([f"ip route {order} {HOSTS[0]} dev nl1 scope link proto 78"])
+    assert found(stage, ours) == []
+    remove(Plan((ours,)), stage.scope)
+    assert changed(before, stage.snapshot(ours)) == []
+
+
+@families
+def test_a_network_is_found_beside_a_narrower_route_to_its_first_address(
+    stage: Stage, destination: str
+) -> None:
+    network = "10.1.0.0/16" if "." in destination else "fd01::/64"
+    first = network.replace("/16", "/32").replace("/64", "/128")
+    ours = Route(network, link="nl1")
+    stage.set((ours, Route(first, link="nl2")))
+    assert found(stage, ours) == []
+    remove(Plan((ours,)), stage.scope)
+    assert found(stage, ours) == ["missing"]
+    assert found(stage, Route(first, link="nl2")) == []
+
+
+@families
+def test_a_route_of_somebody_else_is_equal_but_not_ours(stage: Stage, destination: str) -> None:
+    ours = Route(destination, link="nl1")
+    stage.by_hand(
+        [f"{ip(destination)} route add {destination} dev nl1 metric {'1024' if ':' in destination else 0}"]
+    )
+    before = stage.snapshot(ours)
+    assert found(stage, ours) == []
+    remove(Plan((ours,)), stage.scope)
+    assert changed(before, stage.snapshot(ours)) == []
+
+
+@families
+def test_a_route_by_another_way_is_a_conflict(stage: Stage, destination: str) -> None:
+    stage.set((Route(destination, link="nl2"),))
+    ours = Route(destination, link="nl1")
+    before = stage.snapshot(PAIR)
+    assert found(stage, ours) == ["way"]
+    with pytest.raises(Conflict):
+        remove(Plan((ours,)), stage.scope)
+    assert changed(before, stage.snapshot(PAIR)) == []
