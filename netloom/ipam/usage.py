@@ -1,0 +1,105 @@
+"""How full pools are: for STATUS, for people, and for the audit that holds one count against another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from random import randrange
+
+from msgspec import Struct
+
+from .holdings import Holdings, resting_since
+from .pool import Family, Pool, by_family
+from .pressure import Resting, longest_resting
+from .vacancy import Vacancies
+
+_TRIES = 4
+
+
+class PoolUsage(Struct, frozen=True):
+    """`free` are those that an ADD may have now; one whose rest is over is among them."""
+
+    cidr: str
+    capacity: int
+    held: int
+    resting: int
+    free: int
+
+
+def usage(
+    pools: Sequence[Pool], holdings: Holdings, scope: str, now: float, cooldown: float
+) -> list[PoolUsage]:
+    since = resting_since(now, cooldown)
+    return [_usage(pool, holdings, scope, since) for pool in pools]
+
+
+def _usage(pool: Pool, holdings: Holdings, scope: str, since: float) -> PoolUsage:
+    held = resting = 0
+    for low, high in pool.spans(0, pool.capacity):
+        more_held, more_resting = holdings.tally(scope, low, high, since)
+        held += more_held
+        resting += more_resting
+    return PoolUsage(pool.cidr, pool.capacity, held, resting, pool.capacity - held - resting)
+
+
+def would_allocate(
+    pools: Sequence[Pool], holdings: Holdings, scope: str, now: float, cooldown: float
+) -> str | None:
+    """Why an ADD would find no address now, or None if it would find one of each family.
+
+    A few guesses answer for a pool that is not nearly full; any other is counted once.
+    """
+    since = resting_since(now, cooldown)
+    for family, own in by_family(pools):
+        if any(_has_room(Vacancies(pool, holdings, scope, since)) for pool in own):
+            continue
+        counted = usage(own, holdings, scope, now, cooldown)
+        if any(it.free for it in counted):
+            continue
+        oldest = longest_resting(own, holdings, scope)
+        if oldest is None or oldest.ready_in(now, cooldown) > 0:
+            return shortage(family, counted, oldest, now, cooldown)
+    return None
+
+
+def _has_room(vacancies: Vacancies) -> bool:
+    pool = vacancies.pool
+    return any(vacancies.has(pool.at(randrange(pool.capacity))) for _ in range(_TRIES))
+
+
+def shortage(
+    family: Family, counted: Sequence[PoolUsage], oldest: Resting | None, now: float, cooldown: float
+) -> str:
+    """The sentence for somebody who gets no address: where there is none, and when there will be one."""
+    full = ", ".join(f"{it.cidr} has {it.held} held and {it.resting} resting" for it in counted)
+    if oldest is None:
+        remedy = "detach something, or give the network another pool"
+    else:
+        remedy = f"the next is ready in {math.ceil(oldest.ready_in(now, cooldown))} s"
+    return f"no IPv{family} address is left: {full}; {remedy}"
+
+
+def free_addresses(
+    pool: Pool, holdings: Holdings, scope: str, *, now: float = 0.0, cooldown: float = math.inf
+) -> Iterator[bytes]:
+    """Each address that an ADD may have, found by looking at every one; for pools of some thousands.
+
+    It shares neither the arithmetic of `capacity` nor the counting of `usage`, so that
+    `capacity == held + resting + len(free)` is a check that can fail. Without a cooldown, no rest ends.
+    """
+    since = resting_since(now, cooldown)
+    width = pool.width
+    last = pool.network + (1 << pool.host_bits) - 1
+    entries = holdings.entries(scope, pool.network.to_bytes(width, "big"), last.to_bytes(width, "big"))
+    blocked = (ip for ip, released in entries if released > since)
+    next_blocked = next(blocked, None)
+    value = pool.network
+    # An exclusion is stepped over: it may be all but a few of 2^64.
+    for low, high in (*pool.excluded, (last + 1, last + 1)):
+        for number in range(value, low):
+            ip = number.to_bytes(width, "big")
+            while next_blocked is not None and next_blocked < ip:
+                next_blocked = next(blocked, None)
+            if ip != next_blocked and pool.refusal(ip) is None:
+                yield ip
+        value = high + 1
