@@ -1,0 +1,67 @@
+"""Named steps at which a test can end this process, stop it, or let the step fail.
+
+    NETLOOM_FAILPOINT=add.reserved            SIGKILL when the step is reached
+    NETLOOM_FAILPOINT=add.reserved:stop       SIGSTOP
+    NETLOOM_FAILPOINT=add.reserved:error      an error that nobody expected
+    NETLOOM_FAILPOINT=add.reserved:kill:3     not before the third time
+
+They are in every build, since what is tested must be what runs; one that is not named costs the look-up
+in an empty table.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "NETLOOM_FAILPOINT"
+
+# Every step there is, in the order in which an operation reaches them.
+NAMES = (
+    "recovery.locked", "recovery.boot", "recovery.node", "recovery.intent", "recovery.intents",
+    "recovery.row", "recovery.row-removed", "recovery.rows", "recovery.done",
+    "add.judged", "add.reserved", "add.applied", "add.committed", "add.undone", "add.freed", "add.answered",
+    "del.judged", "del.marked", "del.removed", "del.released", "del.answered",
+    "gc.listed", "gc.row", "gc.done",
+    "collect.found", "collect.done", "repair.found", "repair.done",
+    "journal.begun", "journal.written", "journal.committed",
+)  # fmt: skip
+
+
+class FailpointReached(RuntimeError):
+    """A step failed because the environment said so."""
+
+
+def _parsed(text: str) -> dict[str, tuple[str, int]]:
+    armed: dict[str, tuple[str, int]] = {}
+    for entry in filter(None, text.split(",")):
+        name, action, count = (*entry.split(":"), "", "")[:3]
+        if name not in NAMES and not name.startswith("plugin."):
+            raise ValueError(f"{VARIABLE}: there is no step {name!r}")
+        if action not in ("", "kill", "stop", "error") or not (count or "1").isdecimal():
+            raise ValueError(f"{VARIABLE}: {entry!r} is not NAME[:kill|stop|error[:COUNT]]")
+        armed[name] = (action or "kill", int(count or "1"))
+    return armed
+
+
+_armed = _parsed(os.environ.get(VARIABLE, ""))
+
+
+def reach(name: str) -> None:
+    """Says that a step was reached."""
+    if name in _armed:
+        _act(name)
+
+
+def _act(name: str) -> None:
+    action, count = _armed[name]
+    if count > 1:
+        _armed[name] = (action, count - 1)
+        return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if action == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        del _armed[name]
+    if action == "error":
+        raise FailpointReached(f"the step {name} failed, because {VARIABLE} says so")

@@ -1,0 +1,27 @@
+"""What can go wrong with the journal."""
+
+from __future__ import annotations
+
+
+class JournalError(Exception):
+    """The journal cannot be used, and why."""
+
+
+class InUse(JournalError):
+    """Another agent has it."""
+
+
+class NewerSchema(JournalError):
+    """A later netloom wrote it. It was not changed."""
+
+
+class Unwritable(JournalError):
+    """The disk did not take a change: full, read-only or broken. Nothing of the change happened."""
+
+
+class Damaged(JournalError):
+    """The file is no journal, or no longer one."""
+
+
+class Closed(JournalError):
+    """It takes no more changes."""

@@ -1,0 +1,313 @@
+"""The journal's file and the one thread that writes it.
+
+A disk takes a quarter of a millisecond to make a transaction durable, whether there is one change
+in it or fifty. So changes wait in one queue; the thread takes all that wait, gives each a savepoint
+of its own, and commits them together. Who asked is told after the commit, never before.
+
+WAL with `synchronous=FULL`: a commit that was acknowledged survives the loss of power.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+
+from ..failpoints import reach
+from . import schema
+from .errors import Closed, Damaged, InUse, JournalError, Unwritable
+from .ledger import Ledger
+from .records import Operation
+
+T = TypeVar("T")
+Change = Callable[[Ledger], T]
+
+# How long the log of operations may wait for a change to go along with.
+_LOG_PATIENCE = 0.2
+# After so many commits, the WAL is folded into the file as soon as nothing else is to be done;
+# after so many pages, at once.
+_FOLD_AFTER = 200
+_WAL_PAGES = 16384
+_DAMAGE = ("malformed", "not a database", "file is encrypted")
+
+
+class Answer(Future[T]):
+    """Of a change or a question: `await` it, or ask for its `result`."""
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[None] = loop.create_future()
+
+        def ring() -> None:
+            if not answered.done():
+                answered.set_result(None)
+
+        def wake(_: Future[T]) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody awaits
+                loop.call_soon_threadsafe(ring)
+
+        self.add_done_callback(wake)
+        await answered
+        return self.result(0)
+
+
+class _Job:
+    __slots__ = ("answer", "change", "error", "value", "writes")
+
+    def __init__(self, change: Change[Any], writes: bool) -> None:
+        self.change = change
+        self.writes = writes
+        self.answer: Answer[Any] = Answer()
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class Journal:
+    def __init__(self, path: str) -> None:
+        """Takes the journal; no other process can, until it is closed or its process ends."""
+        self.path = path
+        self._jobs: deque[_Job] = deque()
+        self._operations: list[Operation] = []
+        self._ready = threading.Condition()
+        self._closing = False
+        self._commits = 0
+        # Why the last write failed, or nothing.
+        self.trouble = ""
+        self._lock_fd = _locked(path)
+        try:
+            self._connection = _opened(path)
+            self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
+            self._thread.start()
+        except BaseException:
+            os.close(self._lock_fd)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def change(self, change: Change[T]) -> Answer[T]:
+        """Runs it in a transaction; the answer comes when that is durable.
+
+        What it raises is the answer, and then nothing of it happened. `Unwritable`: the disk's fault.
+        """
+        return self._asked(_Job(change, writes=True))
+
+    def ask(self, question: Change[T]) -> Answer[T]:
+        """For questions, which need no commit; they see everything that was answered before."""
+        return self._asked(_Job(question, writes=False))
+
+    def log(self, operation: Operation) -> None:
+        """Goes to disk with the next change, or soon without one. Nobody waits for it."""
+        with self._ready:
+            self._operations.append(operation)
+            if len(self._operations) == 1:
+                self._ready.notify()
+
+    def close(self) -> None:
+        """Finishes what was asked."""
+        with self._ready:
+            if self._closing:
+                return
+            self._closing = True
+            self._ready.notify()
+        self._thread.join()
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        os.close(self._lock_fd)
+
+    def _asked(self, job: _Job) -> Answer[Any]:
+        with self._ready:
+            if self._closing:
+                raise Closed("the journal is closed")
+            self._jobs.append(job)
+            self._ready.notify()
+        return job.answer
+
+    # The thread.
+
+    def _run(self) -> None:
+        while (jobs := self._next()) is not None:
+            questions = [job for job in jobs if not job.writes]
+            changes = [job for job in jobs if job.writes]
+            with self._ready:
+                operations, self._operations = self._operations, []
+            if changes or operations:
+                self._commit(changes, operations)
+            for job in questions:
+                self._answer(job)
+            for job in jobs:
+                _tell(job)
+            if self._commits >= _FOLD_AFTER and not self._jobs:
+                self._fold()
+
+    def _fold(self) -> None:
+        with suppress(sqlite3.DatabaseError):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        self._commits = 0
+
+    def _next(self) -> list[_Job] | None:
+        """All that waits; nothing but operations to log if they waited long enough."""
+        with self._ready:
+            while not self._jobs:
+                if self._closing:
+                    if not self._operations:
+                        return None
+                    return []
+                if self._operations:
+                    if not self._ready.wait(_LOG_PATIENCE) and not self._jobs:
+                        return []
+                    continue
+                self._ready.wait()
+            jobs = list(self._jobs)
+            self._jobs.clear()
+            return jobs
+
+    def _answer(self, job: _Job) -> None:
+        try:
+            job.value = job.change(Ledger(self._connection))
+        except sqlite3.DatabaseError as cause:
+            job.error = _explained(self.path, cause)
+        except BaseException as error:
+            job.error = error
+
+    def _commit(self, jobs: list[_Job], operations: list[Operation]) -> None:
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            reach("journal.begun")
+            for job in jobs:
+                self._write(job)
+            if operations:
+                Ledger(connection).record(operations)
+            reach("journal.written")
+            connection.execute("COMMIT")
+            reach("journal.committed")
+            self._commits += 1
+            self.trouble = ""
+        except sqlite3.DatabaseError as cause:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            error = _explained(self.path, cause)
+            self.trouble = str(error)
+            for job in jobs:
+                job.error = job.error or error
+            with self._ready:  # the log of what happened can wait for better days, but not without end
+                self._operations = [*operations, *self._operations][-1000:]
+
+    def _write(self, job: _Job) -> None:
+        connection = self._connection
+        connection.execute("SAVEPOINT job")
+        try:
+            job.value = job.change(Ledger(connection))
+        except BaseException as error:
+            if not connection.in_transaction:
+                raise  # the disk's fault: SQLite has taken back the whole transaction
+            connection.execute("ROLLBACK TO job")
+            job.error = error
+        connection.execute("RELEASE job")
+
+
+def _tell(job: _Job) -> None:
+    if job.error is not None:
+        job.answer.set_exception(job.error)
+    else:
+        job.answer.set_result(job.value)
+
+
+def _locked(path: str) -> int:
+    """Held as long as the process lives: a file of its own, since SQLite locks its own in other ways."""
+    try:
+        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as cause:
+        raise Unwritable(f"cannot write to {os.path.dirname(path)}: {cause.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+        os.close(fd)
+        raise InUse(
+            f"{path} is in use by another agent{f' (process {holder})' if holder else ''}: "
+            "stop that one first (`netloom down`), or give another state directory"
+        ) from None
+    except OSError:
+        pass  # a full disk need not keep us from holding it
+    return fd
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    try:
+        version = schema.require_known(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+        schema.migrate(connection, version)
+        os.chmod(path, 0o600)
+    except sqlite3.DatabaseError as cause:
+        connection.close()
+        raise _explained(path, cause) from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def read_only(path: str) -> sqlite3.Connection:
+    """For looking at it, beside an agent or without one. Raises `JournalError`."""
+    if not os.path.exists(path):
+        raise JournalError(f"there is no journal at {path}")
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=5)
+        schema.require_known(connection, path)
+    except sqlite3.DatabaseError as cause:
+        raise _explained(path, cause) from None
+    return connection
+
+
+def in_memory(connection: sqlite3.Connection) -> Ledger:
+    """A copy in which everything can be tried."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    connection.backup(copy)
+    return Ledger(copy)
+
+
+def empty() -> Ledger:
+    """A journal in which nothing stands yet, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(connection, 0)
+    return Ledger(connection)
+
+
+def _explained(path: str, cause: sqlite3.DatabaseError) -> JournalError:
+    if any(word in str(cause) for word in _DAMAGE):
+        return Damaged(
+            f"{path} is damaged ({cause}): move it away and start again; containers that run keep their "
+            "networks, but have to be deleted by hand"
+        )
+    if isinstance(cause, sqlite3.IntegrityError):
+        return JournalError(f"{path}: {cause}")
+    return Unwritable(f"the journal {path} cannot be written: {cause}")
+
+
+def boottime() -> float:
+    """Seconds since boot, asleep or not. No clock that somebody sets changes it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,187 @@
+"""What can be read from the journal and written to it. Every call is part of a transaction of its caller."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec.structs import fields
+
+from ..cni import AttachmentKey
+from .records import Attachment, Operation, Place, State
+
+_COLUMNS = tuple(field.name for field in fields(Attachment))
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM attachment"
+_INSERT = (
+    f"INSERT INTO attachment ({', '.join(_COLUMNS[1:])}) VALUES ({', '.join('?' * (len(_COLUMNS) - 1))})"
+)
+_PLACE = "SELECT id, network, container_id, ifname, state, host_link, netns, netns_device, netns_inode"
+_OF_KEY = "network = ? AND container_id = ? AND ifname = ?"
+
+OPERATIONS_KEPT = 5000
+
+
+class Ledger:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    # Attachments.
+
+    def find(self, key: AttachmentKey) -> Attachment | None:
+        row = self.connection.execute(f"{_SELECT} WHERE {_OF_KEY}", key).fetchone()
+        return None if row is None else _attachment(row)
+
+    def by_id(self, number: int) -> Attachment | None:
+        row = self.connection.execute(f"{_SELECT} WHERE id = ?", (number,)).fetchone()
+        return None if row is None else _attachment(row)
+
+    def attachments(self, *states: State) -> Iterator[Attachment]:
+        """In the order in which they were made; all, or those in one of the states."""
+        among = f" WHERE state IN ({', '.join('?' * len(states))})" if states else ""
+        for row in self.connection.execute(f"{_SELECT}{among} ORDER BY id", states):
+            yield _attachment(row)
+
+    def of_container(self, container_id: str) -> list[Attachment]:
+        rows = self.connection.execute(f"{_SELECT} WHERE container_id = ? ORDER BY id", (container_id,))
+        return [_attachment(row) for row in rows]
+
+    def places(self, network: str | None = None) -> list[Place]:
+        among, values = ("", ()) if network is None else (" WHERE network = ?", (network,))
+        rows = self.connection.execute(f"{_PLACE} FROM attachment{among} ORDER BY id", values)
+        return [Place(row[0], AttachmentKey(*row[1:4]), *row[4:]) for row in rows]
+
+    def place(self, host_link: str) -> Place | None:
+        row = self.connection.execute(
+            f"{_PLACE} FROM attachment WHERE host_link = ?", (host_link,)
+        ).fetchone()
+        return None if row is None else Place(row[0], AttachmentKey(*row[1:4]), *row[4:])
+
+    def count(self) -> dict[State, int]:
+        counted: dict[State, int] = {"pending": 0, "committed": 0, "deleting": 0}
+        counted |= dict(self.connection.execute("SELECT state, count(*) FROM attachment GROUP BY state"))
+        return counted
+
+    def numbers_after(self, number: int, limit: int) -> list[int]:
+        """The next attachments behind one, in the order in which they were made."""
+        query = "SELECT id FROM attachment WHERE id > ? ORDER BY id LIMIT ?"
+        return [row[0] for row in self.connection.execute(query, (number, limit))]
+
+    def has_link(self, host_link: str) -> bool:
+        query = "SELECT 1 FROM attachment WHERE host_link = ?"
+        return self.connection.execute(query, (host_link,)).fetchone() is not None
+
+    def reserve(self, attachment: Attachment, scope: str, ips: Sequence[bytes]) -> int:
+        """A pending attachment with its addresses: there is no moment at which one is without the other."""
+        values = [getattr(attachment, column) for column in _COLUMNS[1:]]
+        number = self.connection.execute(_INSERT, values).lastrowid
+        assert number is not None
+        for ip in ips:
+            # One that rests may be taken again; one that is held may not, whatever the caller thinks.
+            taken = self.connection.execute(
+                "INSERT INTO address (scope, ip, attachment, allocated, released) VALUES (?, ?, ?, ?, NULL) "
+                "ON CONFLICT (scope, ip) DO UPDATE SET attachment = excluded.attachment, "
+                "allocated = excluded.allocated, released = NULL WHERE attachment IS NULL",
+                (scope, ip, number, attachment.created),
+            )
+            if taken.rowcount != 1:
+                raise sqlite3.IntegrityError(f"address {ip.hex()} of {scope!r} is held already")
+        return number
+
+    def set_state(self, number: int, state: State) -> None:
+        self.connection.execute("UPDATE attachment SET state = ? WHERE id = ?", (state, number))
+
+    def set_result(self, number: int, result: bytes) -> None:
+        self.connection.execute("UPDATE attachment SET result = ? WHERE id = ?", (result, number))
+
+    def forget(self, number: int, *, resting_since: float | None) -> None:
+        """An attachment is gone. Its addresses rest, or, if nobody was ever told of them, are free."""
+        if resting_since is None:
+            self.connection.execute("DELETE FROM address WHERE attachment = ?", (number,))
+        else:
+            self.connection.execute(
+                "UPDATE address SET attachment = NULL, released = ? WHERE attachment = ?",
+                (resting_since, number),
+            )
+        self.connection.execute("DELETE FROM attachment WHERE id = ?", (number,))
+
+    # Addresses.
+
+    def addresses_of(self, number: int) -> list[tuple[str, bytes]]:
+        query = "SELECT scope, ip FROM address WHERE attachment = ? ORDER BY length(ip), ip"
+        return list(self.connection.execute(query, (number,)))
+
+    def held(self) -> Iterator[tuple[str, bytes, int]]:
+        yield from self.connection.execute(
+            "SELECT scope, ip, attachment FROM address WHERE attachment IS NOT NULL"
+        )
+
+    def holder(self, scope: str, ip: bytes) -> int | None:
+        row = self.connection.execute(
+            "SELECT attachment FROM address WHERE scope = ? AND ip = ?", (scope, ip)
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def forget_rested(self, before: float) -> int:
+        """Rows of addresses that rested long ago say nothing any more."""
+        return self.connection.execute("DELETE FROM address WHERE released < ?", (before,)).rowcount
+
+    # The boot.
+
+    def begin_boot(self, boot_id: str, now: float) -> int:
+        """What another boot held is gone with its kernel; its addresses rest from now on. How many went."""
+        others = self.connection.execute(
+            "SELECT id FROM attachment WHERE boot_id != ?", (boot_id,)
+        ).fetchall()
+        for (number,) in others:
+            self.forget(number, resting_since=now)
+        if self.fact("boot_id") != boot_id:
+            # Their times were counted from another boot.
+            self.connection.execute("UPDATE address SET released = ? WHERE released IS NOT NULL", (now,))
+            self.set_fact("boot_id", boot_id)
+        return len(others)
+
+    def fact(self, name: str) -> str | None:
+        row = self.connection.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_fact(self, name: str, value: str) -> None:
+        self.connection.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
+
+    # Operations.
+
+    def record(self, operations: Sequence[Operation]) -> None:
+        self.connection.executemany(
+            "INSERT INTO operation "
+            "(verb, network, container_id, ifname, started, duration, phases, code, error) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    it.verb, it.network, it.container_id, it.ifname, it.started, it.duration,
+                    msgspec.json.encode(it.phases).decode(), it.code, it.error,
+                )
+                for it in operations
+            ],
+        )  # fmt: skip
+        self.connection.execute(
+            "DELETE FROM operation WHERE id <= (SELECT max(id) FROM operation) - ?", (OPERATIONS_KEPT,)
+        )
+
+    def operations(self, limit: int = 100) -> list[Operation]:
+        """The latest first."""
+        rows = self.connection.execute(
+            "SELECT id, verb, network, container_id, ifname, started, duration, phases, code, error "
+            "FROM operation ORDER BY id DESC LIMIT ?",
+            (limit,),
+        )
+        return [
+            Operation(
+                id=row[0], verb=row[1], network=row[2], container_id=row[3], ifname=row[4], started=row[5],
+                duration=row[6], phases=msgspec.json.decode(row[7]), code=row[8], error=row[9],
+            )
+            for row in rows
+        ]  # fmt: skip
+
+
+def _attachment(row: tuple[object, ...]) -> Attachment:
+    return Attachment(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]

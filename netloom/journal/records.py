@@ -1,0 +1,69 @@
+"""Rows of the journal as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..cni import AttachmentKey
+
+State: TypeAlias = Literal["pending", "committed", "deleting"]
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    """One interface of one container on one network, and all that is needed to take it away again.
+
+    `created` counts seconds since boot, which no clock's jump changes; `created_at` is for people.
+    """
+
+    id: int = 0
+    network: str
+    container_id: str
+    ifname: str
+    state: State = "pending"
+    netns: str
+    netns_device: int
+    netns_inode: int
+    namespace: str = ""
+    pod: str = ""
+    uid: str = ""
+    config_hash: str
+    host_link: str
+    plan: bytes
+    result: bytes
+    boot_id: str
+    created: float
+    created_at: float
+
+    @property
+    def key(self) -> AttachmentKey:
+        return AttachmentKey(self.network, self.container_id, self.ifname)
+
+
+class Place(Struct, frozen=True):
+    """Where an attachment is: what is needed to see whether it is still there."""
+
+    id: int
+    key: AttachmentKey
+    state: State
+    host_link: str
+    netns: str
+    netns_device: int
+    netns_inode: int
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """One verb, as it went. `phases` are milliseconds; `code` is 0 if it succeeded."""
+
+    id: int = 0
+    verb: str
+    network: str
+    container_id: str
+    ifname: str
+    started: float
+    duration: float
+    phases: Mapping[str, float]
+    code: int = 0
+    error: str = ""

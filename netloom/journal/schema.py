@@ -1,0 +1,102 @@
+"""The journal's tables, and how an older file becomes a newer one.
+
+A migration is the step from the version before it. A file of a version that we do not know is left
+exactly as it is: who writes it knows more than we do.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from .errors import Damaged, NewerSchema
+
+APPLICATION_ID = 0x6E6C6F6D  # "nlom"
+
+_FIRST = """
+CREATE TABLE attachment (
+    id INTEGER PRIMARY KEY,
+    network TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    ifname TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'committed', 'deleting')),
+    netns TEXT NOT NULL,
+    netns_device INTEGER NOT NULL,
+    netns_inode INTEGER NOT NULL,
+    namespace TEXT NOT NULL,
+    pod TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    config_hash TEXT NOT NULL,
+    host_link TEXT NOT NULL UNIQUE,
+    plan BLOB NOT NULL,
+    result BLOB NOT NULL,
+    boot_id TEXT NOT NULL,
+    created REAL NOT NULL,
+    created_at REAL NOT NULL,
+    UNIQUE (network, container_id, ifname)
+) STRICT;
+
+CREATE INDEX attachment_by_container ON attachment (container_id);
+CREATE INDEX attachment_unfinished ON attachment (state) WHERE state != 'committed';
+
+-- A row is held by an attachment, or rests; an address without a row is free.
+CREATE TABLE address (
+    scope TEXT NOT NULL,
+    ip BLOB NOT NULL CHECK (length(ip) IN (4, 16)),
+    attachment INTEGER REFERENCES attachment (id),
+    allocated REAL NOT NULL,
+    released REAL,
+    PRIMARY KEY (scope, ip),
+    CHECK ((attachment IS NULL) = (released IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX address_by_attachment ON address (attachment) WHERE attachment IS NOT NULL;
+
+CREATE TABLE cursor (
+    scope TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    ip BLOB NOT NULL,
+    PRIMARY KEY (scope, pool)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE operation (
+    id INTEGER PRIMARY KEY,
+    verb TEXT NOT NULL,
+    network TEXT NOT NULL,
+    container_id TEXT NOT NULL,
+    ifname TEXT NOT NULL,
+    started REAL NOT NULL,
+    duration REAL NOT NULL,
+    phases TEXT NOT NULL,
+    code INTEGER NOT NULL,
+    error TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+VERSION = len(MIGRATIONS)
+
+
+def require_known(connection: sqlite3.Connection, path: str) -> int:
+    """The file's version. Reads only."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if tables and application != APPLICATION_ID:
+        raise Damaged(f"{path} is a database, but no journal of netloom; it was left alone")
+    if version > VERSION:
+        raise NewerSchema(
+            f"{path} has schema {version}, and this netloom knows up to {VERSION}: "
+            "a later version wrote it; run that one, or give another state directory. Nothing was changed"
+        )
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Each step is whole or did not happen."""
+    for number in range(version, VERSION):
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {MIGRATIONS[number]} "
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number + 1}; COMMIT;"
+        )
