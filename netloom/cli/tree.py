@@ -48,6 +48,7 @@ TREE: Mapping[str, Command | Group] = {
         },
         valued=frozenset({"--netns"}),
     ),
+    "agent": Command("run the node agent in the foreground", "netloom.cli.agent"),
     "doctor": Command("list what this machine's kernel can do", "netloom.cli.doctor"),
     "completion": Command("print a completion script for a shell", "netloom.cli.completion"),
 }

@@ -1,0 +1,1 @@
+"""The node agent: what stands behind the plugin."""

@@ -1,0 +1,91 @@
+"""The agent: takes the journal, recovers, serves, looks after what it made, and stops without loss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from ..journal import Journal
+from ..kernel.dataplane import Dataplane
+from . import intents
+from .answers import Answers, refuse
+from .collect import Collector
+from .drift import Drift
+from .node import Node, Settings
+from .recovery import finish, recover
+from .server import Server
+
+log = logging.getLogger(__name__)
+
+# Looking at every namespace's path costs a system call each.
+_COLLECT_EVERY = 10
+
+
+async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) -> None:
+    """Until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    os.makedirs(os.path.dirname(settings.socket) or ".", mode=0o700, exist_ok=True)
+    journal = Journal(settings.journal)
+    try:
+        async with Dataplane(limit=4096) as dataplane:
+            node = Node(settings, journal, dataplane)
+            recovered = await recover(node)
+            server = Server(settings.socket, Answers(node).serve, refuse)
+            tasks = [loop.create_task(_tick(node)), loop.create_task(_listen(node))]
+            log.info("ready at %s: %s", settings.socket, recovered)
+            if ready is not None:
+                ready()
+            try:
+                await stop.wait()
+                log.info("stopping")
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await server.close(settings.patience)
+                await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        await asyncio.to_thread(journal.close)
+
+
+async def _tick(node: Node) -> None:
+    """The slow work. One that fails is told of, and does not keep the others from being done."""
+    collector, drift = Collector(node), Drift(node)
+    number = 0
+    while True:
+        await asyncio.sleep(node.settings.tick)
+        number += 1
+        work: list[Callable[[], Awaitable[object]]] = [
+            lambda: intents.replay(node),
+            lambda: finish(node),
+            node.measure_uplink,
+            drift.look_after_table,
+            drift.sweep,
+        ]
+        if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
+            work.append(collector.round)
+        for step in work:
+            try:
+                await step()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("a part of the slow work failed")
+
+
+async def _listen(node: Node) -> None:
+    while True:
+        with suppress(OSError):
+            try:
+                await Drift(node).listen()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("listening to the kernel failed; trying again")
+        await asyncio.sleep(1)

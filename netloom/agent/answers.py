@@ -1,0 +1,139 @@
+"""From a message to a reply: judged in the order of the specification, done, logged.
+
+Whatever happens on the way is an answer: a plugin that is left without one cannot say anything useful.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
+from ..cni.skel import Request
+from ..failpoints import reach
+from ..journal import Operation
+from . import intents
+from .add import add
+from .check import check
+from .collect import collect
+from .delete import delete
+from .failure import explained
+from .info import info
+from .node import Node
+from .protocol import Message, Reply
+from .server import Client
+from .status import status
+from .stopwatch import Stopwatch
+
+log = logging.getLogger(__name__)
+
+_LONGEST_ERROR = 2000
+
+
+class Answers:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._last_status: dict[str, int] = {}
+
+    async def serve(self, message: Message, netns: int | None, client: Client) -> Reply:
+        if message.head.question:
+            return await self._question(message)
+        watch = Stopwatch()
+        environment = message.head.environment
+        key = AttachmentKey("", environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", ""))
+        version = versions.CURRENT
+        verb = environment.get("CNI_COMMAND", "")
+        error: CNIError | None = None
+        try:
+            verb = skel.judge_environment(environment)
+            config = skel.judge_config(message.body)
+            key = key._replace(network=config["name"])
+            version = config.get("cniVersion") or versions.UNDECLARED
+            if verb != "DEL":
+                skel.judge_version(verb, version, versions.ALL)
+            request = skel.request_of(verb, environment, config, message.body)
+            reply = Reply(0, await self._do(request, message, netns, client, watch))
+        except Exception as failure:
+            error = explained(failure, key)
+            if isinstance(error, InternalError):
+                log.error("%s %s: %s", verb, key, error, exc_info=failure)
+            reply = refusal(error, version)
+        watch.lap("answer")
+        self._record(verb, key, watch, error)
+        return reply
+
+    async def _do(
+        self, request: Request, message: Message, netns: int | None, client: Client, watch: Stopwatch
+    ) -> bytes:
+        node = self._node
+        match request.command:
+            case "ADD":
+                self._require_namespace(request, message)
+                output = await add(node, request, netns, client, watch)
+                reach("add.answered")
+                return wire.indent(output)
+            case "CHECK":
+                self._require_namespace(request, message)
+                await check(node, request, netns, watch)
+            case "DEL":
+                reach("del.judged")
+                await delete(
+                    node,
+                    intents.key_of(message),
+                    netns,
+                    watch,
+                    keep=lambda: intents.keep(node.settings.intents, message),
+                )
+                reach("del.answered")
+            case "GC":
+                await collect(node, request, watch)
+            case "STATUS":
+                await status(node, request)
+        return b""
+
+    @staticmethod
+    def _require_namespace(request: Request, message: Message) -> None:
+        """Before anything is changed."""
+        override = request.environ.get("CNI_NETNS_OVERRIDE", "").upper() in ("1", "TRUE")
+        if message.head.own_netns and not override:
+            raise InvalidNetns("plugin's netns and netns from CNI_NETNS should not be the same")
+        if message.head.own_netns:
+            raise InvalidNetns("the plugin's own netns is the host's, which netloom never attaches to itself")
+        if message.head.netns_error:
+            raise InvalidNetns(f"{request.netns}: {message.head.netns_error}")
+
+    def _record(self, verb: str, key: AttachmentKey, watch: Stopwatch, error: CNIError | None) -> None:
+        code = error.code or 999 if error is not None else 0
+        self._node.counters[f"{verb or 'none'} {'failed' if error else 'done'}"] += 1
+        if verb == "STATUS":
+            # Asked every few seconds: only what is news is worth a line.
+            if self._last_status.get(key.network) == code:
+                return
+            self._last_status[key.network] = code
+        operation = Operation(
+            verb=verb[:16],
+            network=key.network[:200],
+            container_id=key.container_id[:200],
+            ifname=key.ifname[:40],
+            started=watch.started,
+            duration=watch.total,
+            phases=watch.phases,
+            code=code,
+            error="" if error is None else str(error)[:_LONGEST_ERROR],
+        )
+        self._node.journal.log(operation)
+        if error is not None:
+            log.warning("%s %s failed: code %d: %s", verb, key, code, str(error)[:_LONGEST_ERROR])
+
+    async def _question(self, message: Message) -> Reply:
+        if message.head.question != "info":
+            return Reply(1, wire.encode({"error": f"there is no question {message.head.question[:40]!r}"}))
+        return Reply(0, await info(self._node))
+
+
+def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
+    return Reply(1, skel.error_object(error, version if version in versions.ALL else versions.CURRENT))
+
+
+def refuse(reason: str) -> Reply:
+    """The reply to what is no request."""
+    return refusal(CNIError(reason, code=999))

@@ -1,0 +1,132 @@
+"""Whether journal, pools and kernel agree. Tests, `netloom doctor` and recovery ask the same questions.
+
+Reads only. What is under way looks like a difference, so an audit of a busy agent may name what is fine a
+moment later; of one that rests, every finding is a defect.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from msgspec import Struct
+
+from ..ipam import Pool, SqlHoldings, free_addresses, usage
+from ..journal import Attachment, Ledger, boottime
+from ..kernel import KernelError, Namespace, NftElement, Plan, Route, Scope, Veth, check
+from ..kernel.netlink.nftables import read_elements
+from ..kernel.objects.link import link_names
+from ..modes import names, routed
+from .node import namespace_of
+from .presence import leads_there
+from .reservation import SCOPE
+
+# Pools up to this size are counted address by address.
+_COUNTABLE = 1 << 16
+
+
+class Finding(Struct, frozen=True):
+    """One thing that is not as it must be. `what` is for programs, `text` for people."""
+
+    what: str
+    text: str
+
+
+def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[Finding]:
+    rows = list(ledger.attachments())
+    return [
+        *_states(rows),
+        *_addresses(ledger, rows),
+        *_pools(ledger, pools),
+        *_kernel(rows, host),
+        *_strangers(rows, host),
+    ]
+
+
+def _states(rows: Iterable[Attachment]) -> Iterable[Finding]:
+    for row in rows:
+        if row.state != "committed":
+            yield Finding("unfinished", f"{row.key} is {row.state}")
+
+
+def _addresses(ledger: Ledger, rows: Sequence[Attachment]) -> Iterable[Finding]:
+    """Who holds an address and whose plan routes it must be the same, both ways."""
+    routed_by: dict[bytes, list[str]] = {}
+    for row in rows:
+        held = {ip for _, ip in ledger.addresses_of(row.id)}
+        planned = set(_planned_addresses(row))
+        for ip in planned:
+            routed_by.setdefault(ip, []).append(str(row.key))
+        for ip in held ^ planned:
+            if ip in held:
+                yield Finding("address", f"{row.key} holds {_shown(ip)}, and its plan has no route to it")
+            else:
+                yield Finding("address", f"{row.key} has a route to {_shown(ip)}, and does not hold it")
+    for ip, keys in routed_by.items():
+        if len(keys) > 1:
+            yield Finding("twice", f"{_shown(ip)} is of {' and of '.join(keys)}")
+    known = {row.id for row in rows}
+    for _, ip, number in ledger.held():
+        if number not in known:
+            yield Finding("orphan", f"{_shown(ip)} is held by an attachment that is not there")
+    links = Counter(row.host_link for row in rows)
+    for name, times in links.items():
+        if times > 1:
+            yield Finding("twice", f"link {name} is of {times} attachments")
+
+
+def _planned_addresses(row: Attachment) -> Iterable[bytes]:
+    from ..kernel.values import packed_network
+
+    for item in Plan.decode(row.plan).objects:
+        if isinstance(item, Route) and item.on == "host":
+            yield packed_network(item.destination)[0]
+
+
+def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
+    """Every address of a pool is free, held or resting, and only one of them."""
+    holdings = SqlHoldings(ledger.connection)
+    for pool, used in zip(pools, usage(pools, holdings, SCOPE, boottime(), inf), strict=True):
+        if used.capacity > _COUNTABLE:
+            continue
+        free = sum(1 for _ in free_addresses(pool, holdings, SCOPE))
+        if free + used.held + used.resting != used.capacity:
+            found = f"{free} free, {used.held} held and {used.resting} resting"
+            yield Finding("pool", f"{used.cidr}: {found} are not {used.capacity}")
+
+
+def _kernel(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
+    for row in rows:
+        namespace = namespace_of(row)
+        if namespace is None and not leads_there(row):
+            yield Finding("namespace", f"{row.key}: its namespace {row.netns} is gone")
+            continue
+        try:
+            for difference in check(Plan.decode(row.plan), Scope(host, namespace)):
+                yield Finding("drift", f"{row.key}: {difference}")
+        except KernelError as error:
+            yield Finding("kernel", f"{row.key}: {error}")
+        finally:
+            if namespace is not None:
+                namespace.close()
+
+
+def _strangers(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
+    """Links and elements of ours that belong to no attachment."""
+    plans = [Plan.decode(row.plan) for row in rows]
+    links = {item.name for plan in plans for item in plan.objects if isinstance(item, Veth)}
+    for name in link_names(host):
+        if name.startswith(names.PREFIX) and name not in links:
+            yield Finding("link", f"link {name} belongs to no attachment")
+    elements = {
+        (it.set, tuple(it.key)) for plan in plans for it in plan.objects if isinstance(it, NftElement)
+    }
+    for name in ("sources4", "sources6"):
+        for key in read_elements(host.netfilter, routed.TABLE.family, routed.TABLE.name, name) or ():
+            if (name, tuple(key)) not in elements:
+                yield Finding("element", f"nft element {' . '.join(key)} of {name} belongs to no attachment")
+
+
+def _shown(ip: bytes) -> str:
+    return routed.Assigned(ip).text

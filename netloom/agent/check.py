@@ -1,0 +1,64 @@
+"""CHECK: the recorded plan against the kernel, and the recorded result against the runtime's."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ..cni import AttachmentKey, InvalidConfig, InvalidNetns, Result, UnknownContainer, decode_result
+from ..cni.skel import Request
+from ..kernel import Plan, Veth
+from .failure import NotAsPlanned
+from .node import Node
+from .stopwatch import Stopwatch
+
+
+async def check(node: Node, request: Request, netns: int | None, watch: Stopwatch) -> None:
+    key = AttachmentKey(request.network, request.container_id, request.ifname)
+    if netns is None:
+        raise InvalidNetns("CHECK needs the container's network namespace")
+    before = request.prev_result
+    if before is None:
+        raise InvalidConfig("CHECK needs prevResult, which ADD answered")
+    said = before.as_version("1.1.0")
+    assert isinstance(said, Result)
+    watch.lap("judge")
+    async with node.turns.of(key):
+        watch.lap("queue")
+        found = await node.journal.ask(lambda ledger: ledger.find(key))
+        watch.lap("journal")
+        if found is None or found.state != "committed":
+            raise UnknownContainer("it is not attached", "netloom knows of no such attachment; ADD it again")
+        recorded = decode_result(found.result)
+        assert isinstance(recorded, Result)
+        plan = Plan.decode(found.plan)
+        differences = _between(recorded, said)
+        differences += map(str, await node.dataplane.check(_as_said(plan, said), netns))
+        watch.lap("kernel")
+    if differences:
+        raise NotAsPlanned("not as ADD left it", "; ".join(differences))
+
+
+def _between(recorded: Result, said: Result) -> list[str]:
+    """What ADD answered must still be in the result: plugins behind ours may add to it."""
+    names = {it.name for it in said.interfaces}
+    addresses = {it.address for it in said.ips}
+    missing = [
+        f"interface {it.name}: not in prevResult" for it in recorded.interfaces if it.name not in names
+    ]
+    missing += [
+        f"address {it.address}: not in prevResult" for it in recorded.ips if it.address not in addresses
+    ]
+    return missing
+
+
+def _as_said(plan: Plan, said: Result) -> Plan:
+    """With the MAC and MTU that the result has by now: a plugin behind ours may have changed them."""
+    by_name = {it.name: it for it in said.interfaces}
+
+    def adjusted(veth: Veth) -> Veth:
+        inside = by_name.get(veth.peer)
+        if inside is None or inside.mac.lower() in ("", veth.peer_mac):
+            return veth
+        return replace(veth, peer_mac=inside.mac.lower())
+
+    return Plan(tuple(adjusted(it) if isinstance(it, Veth) else it for it in plan.objects))

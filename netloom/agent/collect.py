@@ -1,0 +1,88 @@
+"""GC by the runtime's word, and the agent's own: what nobody has any more is given back.
+
+The agent's own is careful: an attachment is valid until proven dead. Its path leads elsewhere or nowhere,
+and our end of the pair is gone, seen twice with some time in between; and its row must still be the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..cni import AttachmentKey, CNIError, Failures
+from ..cni.skel import Request
+from ..failpoints import reach
+from ..journal import Place, boottime
+from ..kernel.objects.link import link_names
+from .delete import delete
+from .failure import explained
+from .node import Node
+from .presence import leads_there
+from .stopwatch import Stopwatch
+
+
+async def collect(node: Node, request: Request, watch: Stopwatch) -> None:
+    """The GC verb: everything of this network goes that the runtime does not call valid."""
+    valid = request.valid_attachments
+    if valid is None:  # nothing was said of any: nothing can be judged
+        return
+    keep = {(it.container_id, it.ifname) for it in valid}
+    places = await node.journal.ask(lambda ledger: ledger.places(request.network))
+    stale = [it.key for it in places if (it.key.container_id, it.key.ifname) not in keep]
+    watch.lap("list")
+    reach("gc.listed")
+    failures = await _delete_all(node, stale)
+    watch.lap("delete")
+    reach("gc.done")
+    node.counters["collected"] += len(stale) - len(failures)
+    if failures:
+        raise failures[0] if len(failures) == 1 else Failures(failures)
+
+
+async def _delete_all(node: Node, keys: list[AttachmentKey]) -> list[CNIError]:
+    async def one(key: AttachmentKey) -> CNIError | None:
+        try:
+            await delete(node, key, None, Stopwatch())
+            reach("gc.row")
+        except Exception as error:
+            return explained(error, key).at(context=f"failed to delete stale attachment {key}")
+        return None
+
+    # As many at a time as the dataplane takes well; it removes those that wait together at once.
+    failures: list[CNIError] = []
+    for start in range(0, len(keys), 64):
+        ended = await asyncio.gather(*map(one, keys[start : start + 64]))
+        failures += [error for error in ended if error is not None]
+    return failures
+
+
+class Collector:
+    """Finds attachments whose namespaces are gone."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._suspects: dict[int, float] = {}
+
+    async def round(self) -> list[AttachmentKey]:
+        """One look at all of them. Gives back which were released."""
+        node = self._node
+        places = await node.journal.ask(lambda ledger: ledger.places())
+        missing = [it for it in places if it.state == "committed" and not leads_there(it)]
+        links = await node.look(link_names) if missing else {}
+        gone = {it.id: it for it in missing if it.host_link not in links and not node.turns.is_busy(it.key)}
+        now = boottime()
+        self._suspects = {number: self._suspects.get(number, now) for number in gone}
+        ripe = [
+            gone[number] for number, since in self._suspects.items() if now - since >= node.settings.grace
+        ]
+        released = []
+        for place in ripe:
+            reach("collect.found")
+            if await self._is_same(place) and await delete(node, place.key, None, Stopwatch()):
+                released.append(place.key)
+                node.counters["leaked"] += 1
+                reach("collect.done")
+        return released
+
+    async def _is_same(self, place: Place) -> bool:
+        found = await self._node.journal.ask(lambda ledger: ledger.find(place.key))
+        return found is not None and found.id == place.id and not leads_there(found)

@@ -1,0 +1,141 @@
+"""Puts back what attachments lose: a link, an address, a route, an element of the firewall.
+
+Events say where to look at once; a slow sweep finds what nobody told of; the node's table is looked for at
+every tick, because one command flushes all tables of a machine. What is there but different was changed by
+somebody on purpose, and is left alone: CHECK tells of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+
+from ..failpoints import reach
+from ..journal import Attachment, Ledger
+from ..kernel import KernelError, Namespace, Plan
+from ..kernel.events import Event, Events, Lost
+from ..kernel.netlink import link, route
+from ..kernel.netlink.nftables import read_table
+from ..kernel.objects.route import PROTOCOL
+from ..modes import names, routed
+from .node import Node, namespace_of
+from .presence import leads_there
+from .reservation import SCOPE
+
+log = logging.getLogger(__name__)
+
+# Of a DEL there are events, too: by then its row is gone.
+_PAUSE = 0.2
+_AT_A_TIME = 20
+
+
+class Drift:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._links: set[str] = set()
+        self._ips: set[bytes] = set()
+        self._all = False
+        self._last = 0
+
+    async def listen(self) -> None:
+        """Until it is cancelled."""
+        with Namespace.own() as host:
+            events = await Events.open_async(host, ("link", "route"))
+        try:
+            async for event in events:
+                if self._take(event):
+                    await asyncio.sleep(_PAUSE)
+                    await self._look()
+        finally:
+            events.close()
+
+    def _take(self, event: Event | Lost) -> bool:
+        if isinstance(event, Lost):
+            self._all = True
+            return True
+        if not event.gone:
+            return False
+        value = event.value
+        if isinstance(value, link.Link) and (value.name or "").startswith(names.PREFIX):
+            self._links.add(value.name or "")
+            return True
+        if isinstance(value, route.Route) and value.protocol == PROTOCOL and value.destination:
+            self._ips.add(value.destination)
+            return True
+        return False
+
+    async def _look(self) -> None:
+        links, ips, everything = self._links, self._ips, self._all
+        self._links, self._ips, self._all = set(), set(), False
+
+        def concerned(ledger: Ledger) -> set[int]:
+            if everything:
+                return {place.id for place in ledger.places()}
+            found = {place.id for name in links if (place := ledger.place(name)) is not None}
+            return found | {number for ip in ips if (number := ledger.holder(SCOPE, ip)) is not None}
+
+        for number in sorted(await self._node.journal.ask(concerned)):
+            await self.repair(number)
+
+    async def sweep(self) -> None:
+        """The next few attachments, in turn; called at every tick."""
+        node = self._node
+
+        def next_few(ledger: Ledger) -> list[int]:
+            total = sum(ledger.count().values())
+            few = min(_AT_A_TIME, math.ceil(total * node.settings.tick / node.settings.sweep))
+            return ledger.numbers_after(self._last, few)
+
+        numbers = await node.journal.ask(next_few)
+        self._last = numbers[-1] if numbers else 0
+        for number in numbers:
+            await self.repair(number)
+
+    async def repair(self, number: int) -> None:
+        node = self._node
+        found = await node.journal.ask(lambda ledger: ledger.by_id(number))
+        if found is None or found.state != "committed" or node.turns.is_busy(found.key):
+            return
+        async with node.turns.of(found.key):
+            current = await node.journal.ask(lambda ledger: ledger.by_id(number))
+            if current is not None and current.state == "committed" and leads_there(current):
+                await self._repair(current)
+
+    async def _repair(self, attachment: Attachment) -> None:
+        node = self._node
+        namespace = namespace_of(attachment)
+        if namespace is None:
+            return
+        try:
+            repaired = await node.dataplane.repair(Plan.decode(attachment.plan), namespace)
+        except KernelError as error:
+            node.counters["unrepaired"] += 1
+            log.warning("%s has lost something that cannot be put back: %s", attachment.key, error)
+            return
+        finally:
+            namespace.close()
+        if repaired.put_back:
+            reach("repair.done")
+            node.counters["repaired"] += 1
+            log.warning("%s had lost, and has again: %s", attachment.key, ", ".join(repaired.put_back))
+
+    async def look_after_table(self) -> None:
+        """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
+        node = self._node
+
+        def comment(host: Namespace) -> str | None:
+            return read_table(host.netfilter, routed.TABLE.family, routed.TABLE.name)
+
+        if await node.look(comment) is not None:
+            node.troubles.pop("table", None)
+            return
+        reach("repair.found")
+        try:
+            await node.lay_down()
+            node.troubles.pop("table", None)
+            node.counters["tables"] += 1
+            log.warning("the nft table %s was gone; it is there again, with all elements", routed.TABLE.name)
+        except KernelError as error:
+            node.troubles["table"] = f"the nft table {routed.TABLE.name} cannot be laid down: {error}"
+            log.error("%s", node.troubles["table"])

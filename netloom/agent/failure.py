@@ -1,0 +1,79 @@
+"""Errors of the layers below as errors of CNI: a code, a sentence, a next step."""
+
+from __future__ import annotations
+
+from ..cni import (
+    AttachmentKey,
+    CNIError,
+    InternalError,
+    InvalidNetns,
+    IOFailure,
+    TryAgainLater,
+)
+from ..failpoints import FailpointReached
+from ..journal import Closed, JournalError, Unwritable
+from ..kernel import (
+    Conflict,
+    DeadlineExceeded,
+    InvalidNamespace,
+    InvalidPlan,
+    KernelError,
+    QueueFull,
+    Stopped,
+    Unsupported,
+)
+
+
+class KernelRefused(CNIError):
+    """The kernel did not do what the plan needs."""
+
+    code = 100
+
+
+class InTheWay(CNIError):
+    """Something that is not ours is where the attachment would be."""
+
+    code = 102
+
+
+class NotAsPlanned(CNIError):
+    """CHECK found differences."""
+
+    code = 103
+
+
+class AttachedElsewhere(CNIError):
+    """The key has an attachment already, in another namespace or with another configuration."""
+
+    code = 104
+
+
+def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
+    """Any error as one for the runtime."""
+    where = f"attachment {key}" if key is not None and all(key) else ""
+    return _translated(error).at(attachment=key, context=where)
+
+
+def _translated(error: BaseException) -> CNIError:
+    match error:
+        case CNIError():
+            return error
+        case Conflict():
+            return InTheWay(str(error), "remove what is in the way, or choose another name or address")
+        case QueueFull() | DeadlineExceeded() | Stopped():
+            return TryAgainLater(str(error), "the node is busy; `netloom status` shows with what")
+        case InvalidNamespace() | InvalidPlan():
+            return InvalidNetns(str(error))
+        case Unsupported():
+            return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
+        case KernelError():
+            return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
+        case Unwritable():
+            return IOFailure(str(error), "look at the disk: space, permissions, errors")
+        case Closed():
+            return TryAgainLater("the agent is stopping")
+        case JournalError():
+            return IOFailure(str(error))
+        case FailpointReached():
+            return InternalError(str(error))
+    return InternalError(f"{type(error).__name__}: {error}", "this is a defect of netloom: please report it")

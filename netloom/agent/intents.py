@@ -1,0 +1,119 @@
+"""DELs that came while no agent answered: the plugin left them as files, and they are replayed.
+
+A file is the very request. It says when it was sent, so that one which lay around can never reach an
+attachment that was made after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from contextlib import suppress
+
+from ..cni import AttachmentKey, CNIError
+from ..cni.files import Replacement, make_directories
+from ..cni.skel import judge_config
+from ..failpoints import reach
+from .delete import delete
+from .node import Node
+from .protocol import BODY_MAX, HEAD_MAX, Message, ProtocolError, decode
+from .stopwatch import Stopwatch
+
+log = logging.getLogger(__name__)
+
+_SUFFIX = ".del"
+_BAD = ".unreadable"
+# A plugin that was killed leaves a file without a name; one that is at work needs a moment for it.
+_ABANDONED = 60.0
+
+
+def waiting(directory: str) -> list[str]:
+    """The files, the oldest first."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if _is_intent(entry)]
+    except FileNotFoundError:
+        return []
+    return [path for _, path in sorted(found)]
+
+
+def _is_intent(entry: os.DirEntry[str]) -> bool:
+    return (
+        entry.name.endswith(_SUFFIX)
+        and not entry.name.startswith(".")
+        and entry.is_file(follow_symlinks=False)
+    )
+
+
+async def replay(node: Node) -> int:
+    """Deletes what was to be deleted. How many intents were done with."""
+    done = 0
+    for path in waiting(node.settings.intents):
+        if await _replay_one(node, path):
+            done += 1
+    _sweep(node.settings.intents)
+    if done:
+        reach("recovery.intents")
+    return done
+
+
+async def _replay_one(node: Node, path: str) -> bool:
+    try:
+        message = _read(path)
+        key = key_of(message)
+    except (ProtocolError, CNIError) as error:
+        # It cannot be done, and must not be lost without a word, nor be tried for ever.
+        log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, error)
+        with suppress(FileNotFoundError):
+            os.rename(path, path + _BAD)
+        return False
+    except FileNotFoundError:
+        return False
+    try:
+        deleted = await delete(node, key, None, Stopwatch(), sent_before=message.head.sent / 1e9)
+    except Exception as error:
+        log.warning("a DEL that was queued failed, and stays queued: %s: %s", key, error)
+        return False
+    reach("recovery.intent")
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    node.counters["replayed"] += 1
+    if deleted:
+        log.info("replayed DEL of %s", key)
+    return True
+
+
+def _read(path: str) -> Message:
+    with open(path, "rb") as file:
+        return decode(file.read(4 + HEAD_MAX + BODY_MAX + 1))
+
+
+def key_of(message: Message) -> AttachmentKey:
+    """What a DEL is about. Of the configuration it needs nothing but the network's name."""
+    config = judge_config(message.body)
+    environment = message.head.environment
+    return AttachmentKey(
+        config["name"], environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", "")
+    )
+
+
+def keep(directory: str, message: Message) -> None:
+    """Puts a request where the next replay finds it, when the journal could not take it."""
+    make_directories(directory, 0o700)
+    replacement = Replacement(directory, hashlib.sha256(message.frame).hexdigest()[:32] + _SUFFIX)
+    try:
+        replacement.reserve(len(message.frame))
+        replacement.commit(message.frame)
+    finally:
+        replacement.close()
+
+
+def _sweep(directory: str) -> None:
+    """Removes what plugins that were killed have left half written."""
+    with suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and time.time() - entry.stat().st_mtime > _ABANDONED:
+                with suppress(OSError):
+                    os.unlink(entry.path)

@@ -1,0 +1,163 @@
+"""The network configuration of `type: netloom`: the keys that it has, and what they may be."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, ValidationError
+
+from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField
+from ..cni.names import validate_ifname
+from ..cni.skel import Request
+from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
+from ..kernel import InvalidObject
+from ..kernel.values import packed_network, require_mac
+from ..workloads import Arguments
+
+DEFAULT_COOLDOWN = 130.0
+
+
+class RouteConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    dst: str
+
+
+class _CniArgs(Struct, frozen=True):
+    ips: tuple[str, ...] = ()
+    mac: str = ""
+
+
+class _Args(Struct, frozen=True):
+    cni: _CniArgs = _CniArgs()
+
+
+class _RuntimeDNS(Struct, frozen=True):
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+class _RuntimeConfig(Struct, frozen=True):
+    ips: tuple[str, ...] = ()
+    mac: str = ""
+    dns: _RuntimeDNS | None = None
+
+
+class _Keys(Struct, frozen=True, rename="camel"):
+    pools: tuple[PoolConfig, ...] = ()
+    mode: Literal["routed"] = "routed"
+    mtu: int | None = None
+    cooldown: float = DEFAULT_COOLDOWN
+    default_route: bool | None = None
+    routes: tuple[RouteConfig, ...] = ()
+    interface: str | None = None
+    dns: DNS = DNS()
+    args: _Args = _Args()
+    runtime_config: _RuntimeConfig = _RuntimeConfig()
+    ipam: Any = None
+    ip_masq: bool = False
+
+
+class Network(Struct, frozen=True, kw_only=True):
+    """What an ADD asks for, checked."""
+
+    pools: tuple[Pool, ...]
+    requested: tuple[bytes, ...]
+    cooldown: float
+    mtu: int | None
+    mac: str | None
+    default_route: bool | None
+    destinations: tuple[str, ...]
+    interface: str
+    dns: DNS
+    arguments: Arguments
+    hash: str
+
+
+def network_of(request: Request) -> Network:
+    """Raises a `CNIError` that names the key and its value."""
+    keys = _keys(request)
+    if keys.ipam:
+        raise UnsupportedField(
+            f"unsupported field ipam: {keys.ipam!r}", "netloom gives addresses itself: say which in `pools`"
+        )
+    if keys.ip_masq:
+        raise UnsupportedField("unsupported field ipMasq: true", "netloom does not translate addresses yet")
+    if keys.mtu is not None and not (keys.mtu == 0 or 576 <= keys.mtu <= 65535):
+        raise InvalidConfig(f"mtu {keys.mtu} is not from 576 to 65535")
+    if not 0 <= keys.cooldown <= 86400:
+        raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to 86400 seconds")
+    arguments = Arguments.parse(request.args)
+    pools = parse_pools(keys.pools)
+    if keys.interface is not None:
+        validate_ifname(keys.interface)
+    interface = keys.interface or request.ifname
+    if interface == "lo":
+        raise InvalidEnvironment("interface name is lo", "every container has that one already")
+    return Network(
+        pools=pools,
+        requested=requested_addresses(
+            arguments.ip or None, keys.args.cni.ips, keys.runtime_config.ips, pools
+        ),
+        cooldown=keys.cooldown,
+        mtu=keys.mtu or None,
+        mac=_mac(keys, arguments),
+        default_route=keys.default_route,
+        destinations=tuple(_destination(route.dst) for route in keys.routes),
+        interface=interface,
+        dns=_dns(keys),
+        arguments=arguments,
+        hash=_hash(request),
+    )
+
+
+def _keys(request: Request) -> _Keys:
+    given = {key: value for key, value in request.config.items() if value is not None}
+    try:
+        return msgspec.convert(given, _Keys)
+    except ValidationError as cause:
+        raise InvalidConfig(f"invalid network config: {cause}") from None
+
+
+def _mac(keys: _Keys, arguments: Arguments) -> str | None:
+    mac = (keys.runtime_config.mac or keys.args.cni.mac or arguments.mac).lower().replace("-", ":")
+    try:
+        require_mac(mac or None)
+    except InvalidObject as cause:
+        raise InvalidConfig(str(cause)) from None
+    if mac == "00:00:00:00:00:00":
+        raise InvalidConfig(f"{mac} is no MAC address that a link can have")
+    return mac or None
+
+
+def _destination(text: str) -> str:
+    try:
+        packed_network(text)
+    except InvalidObject as cause:
+        raise InvalidConfig(f"routes: {cause}") from None
+    return text
+
+
+def _dns(keys: _Keys) -> DNS:
+    """What the runtime says at this invocation goes before what the network says."""
+    said = keys.runtime_config.dns
+    if said is None:
+        return keys.dns
+    return DNS(
+        nameservers=said.servers or keys.dns.nameservers,
+        domain=keys.dns.domain,
+        search=said.searches or keys.dns.search,
+        options=said.options or keys.dns.options,
+    )
+
+
+def _hash(request: Request) -> str:
+    """Of what the operator and the caller want, and not of what plugins before ours did."""
+    wanted = {
+        key: value
+        for key, value in request.config.items()
+        if key != "prevResult" and not key.startswith("cni.dev/")
+    }
+    encoded = msgspec.json.encode([wanted, request.args], order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:32]

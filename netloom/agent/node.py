@@ -1,0 +1,113 @@
+"""What the verbs work with: the journal, the dataplane, and what is known of the node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from ..journal import Attachment, Journal
+from ..kernel import InvalidNamespace, Namespace, NftElement, Plan
+from ..kernel.dataplane import Dataplane
+from ..kernel.uplink import uplink
+from ..modes import routed
+from .turns import Turns
+
+T = TypeVar("T")
+
+DEFAULT_STATE_DIR = "/var/lib/netloom"
+DEFAULT_SOCKET = "/run/netloom/agent.sock"
+DEFAULT_MTU = 1500
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How an agent is started. Times are seconds."""
+
+    state_dir: str = DEFAULT_STATE_DIR
+    socket: str = DEFAULT_SOCKET
+    # How long a namespace must have been gone, seen twice, before what it held is released.
+    grace: float = 30.0
+    # How often dead namespaces, lost objects and waiting intents are looked for.
+    tick: float = 1.0
+    # Within this time every attachment is compared with the kernel once, if there are not too many.
+    sweep: float = 60.0
+    # How long a stop waits for what is under way.
+    patience: float = 10.0
+
+    @property
+    def journal(self) -> str:
+        return os.path.join(self.state_dir, "journal.db")
+
+    @property
+    def intents(self) -> str:
+        return os.path.join(os.path.dirname(self.socket), "intents")
+
+
+class Node:
+    def __init__(self, settings: Settings, journal: Journal, dataplane: Dataplane) -> None:
+        self.settings = settings
+        self.journal = journal
+        self.dataplane = dataplane
+        self.turns = Turns()
+        self.started = time.time()
+        self.boot_id = boot_id()
+        self.mtu = DEFAULT_MTU
+        self.ipv6 = os.path.exists("/proc/sys/net/ipv6")
+        # Why an ADD would fail now, by what is wrong. Empty: it would not.
+        self.troubles: dict[str, str] = {}
+        self.counters: Counter[str] = Counter()
+
+    async def look(self, question: Callable[[Namespace], T]) -> T:
+        """Asks the kernel something on a thread of its own, beside the dataplane."""
+
+        def ask() -> T:
+            with Namespace.own() as host:
+                return question(host)
+
+        return await asyncio.to_thread(ask)
+
+    async def measure_uplink(self) -> None:
+        found = await self.look(uplink)
+        self.mtu = DEFAULT_MTU if found is None else found.mtu
+
+    async def lay_down(self) -> None:
+        """The node's table with all attachments' elements, in one step: no packet meets a part of it."""
+        elements = await self.journal.ask(
+            lambda ledger: [
+                element
+                for attachment in ledger.attachments()
+                for element in Plan.decode(attachment.plan).objects
+                if isinstance(element, NftElement)
+            ]
+        )
+        await self.dataplane.lay_down(routed.TABLE, elements, timeout=30)
+
+
+def boot_id() -> str:
+    with open(_BOOT_ID) as file:
+        return file.read().strip()
+
+
+def namespace_of(attachment: Attachment, given: int | None = None) -> Namespace | None:
+    """An attachment's namespace, if it is still there: by the descriptor that came along, or by its path."""
+    identity = (attachment.netns_device, attachment.netns_inode)
+    if given is not None:
+        found = Namespace.of_descriptor(given, attachment.netns)
+        if found.identity == identity:
+            return found
+        found.close()
+    try:
+        found = Namespace.open(attachment.netns)
+    except InvalidNamespace:
+        return None
+    if found.identity == identity:
+        return found
+    found.close()
+    return None

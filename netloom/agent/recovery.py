@@ -1,0 +1,83 @@
+"""What an agent does before its first ADD: finishes or undoes what the one before it did not.
+
+After it, journal and kernel agree: nothing is pending or deleting, what another boot held is given back,
+and every DEL that was promised while nobody was there has happened.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec import Struct
+
+from ..failpoints import reach
+from ..journal import boottime
+from ..kernel import Plan, Sysctl
+from . import intents
+from .delete import detach
+from .forwarding import keep_router_advertisements
+from .node import Node
+
+log = logging.getLogger(__name__)
+
+
+class Recovered(Struct, frozen=True):
+    """What there was to do."""
+
+    of_another_boot: int
+    replayed: int
+    finished: int
+
+
+async def recover(node: Node) -> Recovered:
+    reach("recovery.locked")
+    boot_id = node.boot_id
+    old = await node.journal.change(lambda ledger: ledger.begin_boot(boot_id, boottime()))
+    if old:
+        log.info("%d attachments were of another boot; their addresses rest", old)
+    reach("recovery.boot")
+    await prepare(node)
+    reach("recovery.node")
+    replayed = await intents.replay(node)
+    finished = await finish(node)
+    reach("recovery.done")
+    return Recovered(old, replayed, finished)
+
+
+async def prepare(node: Node) -> None:
+    """The node's own part: forwarding, and the table that says who may send what."""
+    if node.ipv6:
+        told = await node.look(keep_router_advertisements)
+        if told:
+            log.info("still listening to routers while forwarding: %s", ", ".join(told))
+    settings = [Sysctl("net/ipv4/ip_forward", "1")]
+    if node.ipv6:
+        settings.append(Sysctl("net/ipv6/conf/all/forwarding", "1"))
+    await node.dataplane.apply(Plan(tuple(settings)))
+    await node.lay_down()
+    await node.measure_uplink()
+
+
+async def finish(node: Node) -> int:
+    """Takes away what is pending or deleting and has nobody at work on it. How many."""
+    done = 0
+    rows = await node.journal.ask(lambda ledger: list(ledger.attachments("pending", "deleting")))
+    for row in rows:
+        if node.turns.is_busy(row.key):
+            continue
+        async with node.turns.of(row.key):
+            current = await node.journal.ask(lambda ledger, number=row.id: ledger.by_id(number))  # type: ignore[misc]
+            if current is None or current.state == "committed":
+                continue
+            reach("recovery.row")
+            try:
+                await detach(node, current, None)
+            except Exception as error:
+                log.warning("%s is still %s: %s", row.key, row.state, error)
+                continue
+            reach("recovery.row-removed")
+            done += 1
+            log.info("%s was %s, and is gone", row.key, row.state)
+    if done:
+        reach("recovery.rows")
+    return done

@@ -1,0 +1,138 @@
+"""From a request to a pending attachment: addresses, name, plan and result, in one transaction.
+
+Pure over the ledger that it is given, so that a dry run is the same code over a copy.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..cni import DNS, AttachmentKey, Result
+from ..cni.skel import Request
+from ..ipam import Pool, SqlHoldings, allocate
+from ..journal import Attachment, Ledger, boottime
+from ..kernel.values import shown_ip
+from ..modes import names, routed
+from .network import Network
+
+# Attachments of the routed mode share the host's main table, so no two networks may have one address.
+SCOPE = "main"
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """An ADD, ready to be written down."""
+
+    key: AttachmentKey
+    network: Network
+    netns: str
+    netns_device: int
+    netns_inode: int
+    before: Result | None
+    boot_id: str
+    mtu: int
+    ipv6: bool = True
+
+
+class Reserved(Struct, frozen=True):
+    """A new attachment, or the one that had the key already."""
+
+    attachment: Attachment
+    is_new: bool
+
+
+def wanted_of(
+    request: Request, network: Network, identity: tuple[int, int], boot_id: str, *, mtu: int, ipv6: bool
+) -> Wanted:
+    before = request.prev_result
+    return Wanted(
+        key=AttachmentKey(request.network, request.container_id, request.ifname),
+        network=network,
+        netns=request.netns,
+        netns_device=identity[0],
+        netns_inode=identity[1],
+        before=None if before is None else _current(before.as_version("1.1.0")),
+        boot_id=boot_id,
+        mtu=network.mtu or mtu,
+        ipv6=ipv6,
+    )
+
+
+def _current(result: object) -> Result:
+    assert isinstance(result, Result)
+    return result
+
+
+def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
+    found = ledger.find(wanted.key)
+    if found is not None:
+        return Reserved(found, is_new=False)
+    attached, ips = _attached(ledger, wanted)
+    result = routed.result(attached, wanted.netns, wanted.before)
+    if wanted.network.dns != DNS():
+        result = replace(result, dns=wanted.network.dns)
+    workload = wanted.network.arguments.workload
+    attachment = Attachment(
+        network=wanted.key.network,
+        container_id=wanted.key.container_id,
+        ifname=wanted.key.ifname,
+        netns=wanted.netns,
+        netns_device=wanted.netns_device,
+        netns_inode=wanted.netns_inode,
+        namespace=workload.namespace,
+        pod=workload.pod,
+        uid=workload.uid,
+        config_hash=wanted.network.hash,
+        host_link=attached.host_link,
+        plan=routed.plan(attached).encode(),
+        result=result.encode(),
+        boot_id=wanted.boot_id,
+        created=boottime(),
+        created_at=time.time(),
+    )
+    number = ledger.reserve(attachment, SCOPE, ips)
+    return Reserved(replace(attachment, id=number), is_new=True)
+
+
+def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[bytes]]:
+    network, key = wanted.network, wanted.key
+    workload = network.arguments.workload
+    allocations = allocate(
+        network.pools,
+        network.requested,
+        SqlHoldings(ledger.connection),
+        scope=SCOPE,
+        now=boottime(),
+        cooldown=network.cooldown,
+        identity=(workload.namespace, workload.pod, key.container_id),
+    )
+    attempt = next(number for number in count() if not ledger.has_link(names.host_link(key, number)))
+    rank = len(ledger.of_container(key.container_id))
+    default = network.default_route
+    if default is None:
+        default = rank == 0 and not _has_default(wanted.before)
+    attached = routed.Attached(
+        host_link=names.host_link(key, attempt),
+        ifname=network.interface,
+        mac=network.mac or names.mac_address(key, attempt),
+        mtu=wanted.mtu,
+        addresses=tuple(routed.Assigned(it.ip, _next_hop(it.pool)) for it in allocations),
+        default=default,
+        rank=rank,
+        destinations=network.destinations
+        if default
+        else tuple(dict.fromkeys((*(pool.cidr for pool in network.pools), *network.destinations))),
+        ipv6=wanted.ipv6,
+    )
+    return attached, [it.ip for it in allocations]
+
+
+def _next_hop(pool: Pool) -> str | None:
+    return None if pool.gateway is None else shown_ip(pool.gateway)
+
+
+def _has_default(before: Result | None) -> bool:
+    return before is not None and any(route.dst in ("0.0.0.0/0", "::/0") for route in before.routes)

@@ -1,0 +1,68 @@
+"""Run the node agent in the foreground: it serves the plugin until it is told to stop (SIGTERM, Ctrl-C).
+
+Before it serves, it finishes or undoes what an agent before it left unfinished. Containers keep their
+networks while no agent runs; only one agent can have a state directory at a time.
+
+examples:
+  netloom agent
+  netloom agent --state-dir /var/lib/netloom --socket /run/netloom/agent.sock
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from .arguments import add_json, seconds
+from .output import complain
+from .place import add_place
+from .status import FAILED
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_place(parser)
+    parser.add_argument(
+        "--grace",
+        type=seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long a namespace must be gone before what it held is released (default 30)",
+    )
+    parser.add_argument(
+        "--tick",
+        type=seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often to look for what was lost or left (default 1)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from ..agent.agent import serve
+    from ..agent.node import Settings
+    from ..agent.server import SocketInUse
+    from ..journal import JournalError
+    from ..kernel import KernelError
+
+    logging.basicConfig(
+        level=logging.WARNING if args.quiet else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    settings = Settings(state_dir=args.state_dir, socket=args.socket, grace=args.grace, tick=args.tick)
+    try:
+        asyncio.run(serve(settings))
+    except (JournalError, SocketInUse) as error:
+        complain(f"error: {error}")
+        return FAILED
+    except KernelError as error:
+        complain(
+            f"error: the node cannot be prepared: {error}", "next:  `netloom doctor` lists what is missing"
+        )
+        return FAILED
+    return 0

@@ -1,0 +1,1 @@
+"""From an attachment to a plan: pure functions, one module a mode."""

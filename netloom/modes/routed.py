@@ -1,0 +1,197 @@
+"""The routed mode: a pair of links, and routes on both sides. No bridge, no ARP between containers.
+
+The container has its addresses alone on its link (/32, /128), and sends everything to a next hop that
+exists nowhere else: 169.254.1.1, of which it knows the MAC, and fe80::1, which the host's end has. The
+host knows by a route which link leads to which address.
+
+The order of a plan is its safety: what a container may send is written into the node's table before the
+link is there, and router advertisements are off before it is up.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from msgspec import Struct
+
+from ..cni import IP, Interface, Result
+from ..cni import Route as ResultRoute
+from ..kernel import (
+    Address,
+    Neighbour,
+    NftElement,
+    NftTable,
+    Object,
+    Plan,
+    Route,
+    Rule,
+    Sysctl,
+    Up,
+    Veth,
+)
+from .names import HOST_MAC, PREFIX
+
+GATEWAY4 = "169.254.1.1"
+GATEWAY6 = "fe80::1"
+
+# In the container: tables of interfaces that do not have the default route, and the rules that lead there.
+_TABLES = 7800
+
+TABLE = NftTable(
+    "inet",
+    "netloom",
+    f"""
+set sources4 {{ type ifname . ipv4_addr; }}
+set sources6 {{ type ifname . ipv6_addr; }}
+chain guard {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname "{PREFIX}*" jump sender
+}}
+chain sender {{
+    icmpv6 type {{ nd-router-advert, nd-redirect }} drop
+    icmp type redirect drop
+    iifname . ip saddr @sources4 return
+    iifname . ip6 saddr @sources6 return
+    ip6 saddr {{ ::/128, fe80::/10 }} \
+        icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, mld2-listener-report }} return
+    drop
+}}
+""",
+)
+
+
+class Assigned(Struct, frozen=True):
+    """An address, and the next hop if its pool names one."""
+
+    ip: bytes
+    gateway: str | None = None
+
+    @property
+    def text(self) -> str:
+        return socket.inet_ntop(socket.AF_INET if len(self.ip) == 4 else socket.AF_INET6, self.ip)
+
+    @property
+    def is_ipv4(self) -> bool:
+        return len(self.ip) == 4
+
+    @property
+    def cidr(self) -> str:
+        return f"{self.text}/{len(self.ip) * 8}"
+
+    @property
+    def next_hop(self) -> str:
+        return self.gateway or (GATEWAY4 if self.is_ipv4 else GATEWAY6)
+
+
+class Attached(Struct, frozen=True, kw_only=True):
+    """One interface as it is to be. `rank` counts the container's interfaces; the first has 0.
+
+    Without `default`, traffic from its own addresses still leaves by it, and so does what is for
+    `destinations`; everything else takes another way.
+    """
+
+    host_link: str
+    ifname: str
+    mac: str
+    mtu: int
+    addresses: tuple[Assigned, ...]
+    default: bool = True
+    rank: int = 0
+    destinations: tuple[str, ...] = ()
+    ipv6: bool = True
+
+
+def plan(it: Attached) -> Plan:
+    objects: list[Object] = [_source(it, address) for address in it.addresses]
+    objects.append(
+        Veth(it.host_link, it.ifname, mac=HOST_MAC, peer_mac=it.mac, mtu=it.mtu, peer_on="attachment")
+    )
+    if it.ipv6:
+        objects += _quiet(it)
+    objects.append(Up("lo", stay=True, on="attachment"))
+    if any(not address.is_ipv4 for address in it.addresses):
+        objects.append(Address(it.host_link, f"{GATEWAY6}/128"))
+    objects += [Up(it.host_link), Up(it.ifname, on="attachment")]
+    objects += [Address(it.ifname, address.cidr, on="attachment") for address in it.addresses]
+    for next_hop in dict.fromkeys(address.next_hop for address in it.addresses):
+        if next_hop != GATEWAY6:
+            objects.append(Neighbour(it.ifname, next_hop, HOST_MAC, on="attachment"))
+    objects += _ways_out(it)
+    objects += [Route(address.cidr, link=it.host_link) for address in it.addresses]
+    return Plan(tuple(objects))  # type: ignore[arg-type]
+
+
+def _source(it: Attached, address: Assigned) -> NftElement:
+    return NftElement(
+        family="inet",
+        table=TABLE.name,
+        set="sources4" if address.is_ipv4 else "sources6",
+        key=(it.host_link, address.text),
+    )
+
+
+def _quiet(it: Attached) -> list[Object]:
+    """Nobody on the wire makes the other's routes, and IPv6 is on where it has an address."""
+    objects: list[Object] = [
+        Sysctl(f"net/ipv6/conf/{it.host_link}/accept_ra", "0"),
+        Sysctl(f"net/ipv6/conf/{it.ifname}/accept_ra", "0", on="attachment"),
+    ]
+    if any(not address.is_ipv4 for address in it.addresses):
+        objects.append(Sysctl(f"net/ipv6/conf/{it.ifname}/disable_ipv6", "0", on="attachment"))
+    return objects
+
+
+def _ways_out(it: Attached) -> list[Object]:
+    objects: list[Object] = []
+    for ipv4 in (True, False):
+        of_family = [address for address in it.addresses if address.is_ipv4 == ipv4]
+        if not of_family:
+            continue
+        via = of_family[0].next_hop
+        everything = "0.0.0.0/0" if ipv4 else "::/0"
+        if it.default:
+            objects.append(_way(it, everything, via))
+        objects += [_way(it, to, via) for to in it.destinations if (":" not in to) == ipv4]
+        if not it.default:
+            table = _TABLES + it.rank
+            objects.append(_way(it, everything, via, table=table))
+            objects += [
+                Rule(
+                    priority=table,
+                    family="ipv4" if ipv4 else "ipv6",
+                    table=table,
+                    source=address.cidr,
+                    on="attachment",
+                )
+                for address in of_family
+            ]
+    return objects
+
+
+def _way(it: Attached, to: str, via: str, *, table: int = 254) -> Route:
+    metric = 0 if it.default or table != 254 else it.rank
+    return Route(to, link=it.ifname, via=via, onlink=True, metric=metric, table=table, on="attachment")
+
+
+def result(it: Attached, netns: str, before: Result | None = None) -> Result:
+    """What ADD answers, without DNS: what the plugins before ours made, and then ours."""
+    before = before or Result()
+    index = len(before.interfaces) + 1
+    interfaces = (
+        Interface(it.host_link, mac=HOST_MAC, mtu=it.mtu),
+        Interface(it.ifname, mac=it.mac, mtu=it.mtu, sandbox=netns),
+    )
+    ips = tuple(IP(address.cidr, gateway=address.next_hop, interface=index) for address in it.addresses)
+    routes: list[ResultRoute] = []
+    for ipv4 in (True, False):
+        via = next((address.next_hop for address in it.addresses if address.is_ipv4 == ipv4), None)
+        if via is not None:
+            everything = ["0.0.0.0/0" if ipv4 else "::/0"] if it.default else []
+            family = [to for to in it.destinations if (":" not in to) == ipv4]
+            routes += [ResultRoute(to, gw=via) for to in everything + family]
+    return Result(
+        interfaces=(*before.interfaces, *interfaces),
+        ips=(*before.ips, *ips),
+        routes=(*before.routes, *routes),
+        dns=before.dns,
+    )

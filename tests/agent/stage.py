@@ -1,0 +1,301 @@
+"""A node in a namespace of its own: a real agent, the real plugin, containers that are namespaces.
+
+The agent is a process that can be killed; the plugin is the static one, run as a runtime runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from netloom.agent.audit import Finding, audit
+from netloom.agent.protocol import LENGTH, Head, encode
+from netloom.ipam import PoolConfig, parse_pools
+from netloom.journal import Ledger, in_memory, read_only
+from netloom.kernel import Namespace
+
+from ..lanes import ROOT
+
+PLUGIN = ROOT / "netloom" / "_plugin" / "netloom"
+NETLOOM = Path(sys.executable).parent / "netloom"
+
+POOLS: tuple[dict[str, Any], ...] = ({"cidr": "10.9.0.0/16"}, {"cidr": "fd09::/64"})
+
+
+class Outcome(NamedTuple):
+    """What a plugin's process ended with."""
+
+    status: int
+    output: bytes
+    errors: bytes
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.output) if self.output.strip() else None
+
+    @property
+    def code(self) -> int:
+        """0, or the code of the error that it printed."""
+        return 0 if self.status == 0 else int(self.document["code"])
+
+    @property
+    def addresses(self) -> list[str]:
+        return [ip["address"].split("/")[0] for ip in self.document["ips"]]
+
+
+class Node:
+    """A host. `directory` holds its state and its socket."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.state_dir = directory / "state"
+        self.socket = directory / "run" / "agent.sock"
+        self.namespace = Namespace.new("the node's namespace")
+        self.agent: subprocess.Popen[bytes] | None = None
+        self._containers: list[str] = []
+        self.inside("ip", "link", "set", "lo", "up")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.agent is not None and self.agent.poll() is None:
+            # It may have been stopped (SIGSTOP) by a test.
+            os.kill(self.agent.pid, signal.SIGCONT)
+            self.kill()
+        for name in self._containers:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+        self.namespace.close()
+
+    # Processes.
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        own = {"NETLOOM_SOCKET": str(self.socket), "NETLOOM_STATE_DIR": str(self.state_dir)}
+        return {**os.environ, **own, **(extra or {})}
+
+    def command(self, *words: str) -> list[str]:
+        """A command line that runs in the node's namespace."""
+        return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.namespace.fileno()}", *words]
+
+    def inside(self, *words: str, check: bool = True) -> str:
+        done = subprocess.run(self.command(*words), check=check, capture_output=True, text=True)
+        return done.stdout
+
+    def start(
+        self,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        ready: bool = True,
+        patience: float = 15,
+    ) -> subprocess.Popen[bytes]:
+        """Starts an agent, and waits until it answers (or has ended, if `ready` is off: do not wait)."""
+        with open(self.directory / "agent.log", "ab") as log:
+            self.agent = subprocess.Popen(
+                self.command(str(NETLOOM), "agent", *options),
+                env=self.environment(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        if ready:
+            deadline = time.monotonic() + patience
+            while not self.answers():
+                assert self.agent.poll() is None, f"the agent ended: {self.log()[-2000:]}"
+                assert time.monotonic() < deadline, f"the agent is not ready: {self.log()[-2000:]}"
+                time.sleep(0.01)
+        return self.agent
+
+    def answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                return False
+            return True
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel does it when memory runs out."""
+        assert self.agent is not None
+        self.agent.kill()
+        self.agent.wait(10)
+
+    def wait(self, timeout: float = 10) -> int:
+        assert self.agent is not None
+        return self.agent.wait(timeout)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        assert self.agent is not None
+        self.agent.terminate()
+        return self.agent.wait(15)
+
+    def log(self) -> str:
+        return (self.directory / "agent.log").read_text()
+
+    # Containers.
+
+    def container(self, name: str | None = None) -> str:
+        """A new network namespace; its name is the container's ID."""
+        name = name or f"c{os.getpid()}-{id(self):x}-{len(self._containers)}"
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        self._containers.append(name)
+        return name
+
+    def remove_container(self, name: str) -> None:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+        self._containers.remove(name)
+
+    def in_container(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["ip", "netns", "exec", name, *words], check=check, capture_output=True, text=True
+        )
+
+    def ping(self, name: str, address: str) -> bool:
+        done = self.in_container(name, "ping", "-n", "-c", "1", "-W", "2", address, check=False)
+        return done.returncode == 0
+
+    # The plugin.
+
+    def config(self, name: str = "net", version: str = "1.1.0", **keys: object) -> bytes:
+        return json.dumps(
+            {"cniVersion": version, "name": name, "type": "netloom", "pools": POOLS, **keys}
+        ).encode()
+
+    def cni_environment(
+        self, verb: str, container: str, ifname: str = "eth0", **variables: str
+    ) -> dict[str, str]:
+        own = {
+            "CNI_COMMAND": verb,
+            "CNI_CONTAINERID": container,
+            "CNI_NETNS": f"/run/netns/{container}" if container else "",
+            "CNI_IFNAME": ifname,
+            "CNI_PATH": str(PLUGIN.parent),
+        }
+        return {**own, **variables}
+
+    def plugin(
+        self,
+        verb: str,
+        container: str = "",
+        config: bytes | None = None,
+        *,
+        ifname: str = "eth0",
+        **variables: str,
+    ) -> Outcome:
+        """Runs the static plugin to its end. Variables that are empty strings are set, and empty."""
+        done = subprocess.run(
+            self.command(str(PLUGIN)),
+            input=self.config() if config is None else config,
+            env=self.environment(self.cni_environment(verb, container, ifname, **variables)),
+            capture_output=True,
+            timeout=90,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def add(self, container: str, config: bytes | None = None, **variables: str) -> Outcome:
+        done = self.plugin("ADD", container, config, **variables)
+        assert done.status == 0, done.output
+        return done
+
+    def delete(self, container: str, config: bytes | None = None, **variables: str) -> Outcome:
+        done = self.plugin("DEL", container, config, **variables)
+        assert done.status == 0, done.output
+        return done
+
+    def begin(
+        self, verb: str, container: str, config: bytes | None = None, **variables: str
+    ) -> subprocess.Popen[bytes]:
+        """Starts the plugin without waiting for it; its stdin is written and closed."""
+        process = subprocess.Popen(
+            self.command(str(PLUGIN)),
+            env=self.environment(self.cni_environment(verb, container, **variables)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        process.stdin.write(self.config() if config is None else config)
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def ask(
+        self,
+        verb: str,
+        container: str,
+        config: bytes | None = None,
+        *,
+        ifname: str = "eth0",
+        netns: bool = True,
+        **variables: str,
+    ) -> Outcome:
+        """The same request without the plugin's process: for thousands of them."""
+        environment = self.cni_environment(verb, container, ifname, **variables)
+        head = Head(protocol=1, environment=environment, sent=time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        frame = encode(head, self.config() if config is None else config)
+        descriptors: Sequence[int] = []
+        if netns and os.path.exists(environment["CNI_NETNS"]):
+            descriptors = [os.open(environment["CNI_NETNS"], os.O_RDONLY | os.O_CLOEXEC)]
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(60)
+                connection.connect(str(self.socket))
+                sent = (
+                    socket.send_fds(connection, [frame], descriptors)
+                    if descriptors
+                    else connection.send(frame)
+                )
+                connection.sendall(frame[sent:])
+                reply = b""
+                while chunk := connection.recv(1 << 16):
+                    reply += chunk
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        assert len(reply) >= LENGTH.size + 1, "the agent hung up"
+        return Outcome(reply[LENGTH.size], reply[LENGTH.size + 1 :], b"")
+
+    # What the node knows.
+
+    def ledger(self) -> Ledger:
+        """A copy of the journal as it is now."""
+        connection = read_only(str(self.state_dir / "journal.db"))
+        try:
+            return in_memory(connection)
+        finally:
+            connection.close()
+
+    def audit(self, pools: Sequence[Mapping[str, Any]] = POOLS) -> list[Finding]:
+        """What journal, pools and kernel do not agree on. Nothing, if all is well."""
+        parsed = parse_pools([PoolConfig(**pool) for pool in pools])
+        return audit(self.ledger(), self.namespace, parsed)
+
+    def links(self) -> list[str]:
+        """The host's ends of attachments."""
+        listed = json.loads(self.inside("ip", "-j", "link"))
+        return [link["ifname"] for link in listed if link["ifname"].startswith("loom")]
+
+    def descriptors(self) -> int:
+        assert self.agent is not None
+        return len(os.listdir(f"/proc/{self._agent_pid()}/fd"))
+
+    def memory(self) -> int:
+        """The agent's resident memory, in bytes."""
+        with open(f"/proc/{self._agent_pid()}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def _agent_pid(self) -> int:
+        # nsenter replaces itself by the command.
+        assert self.agent is not None
+        return self.agent.pid
