@@ -100,11 +100,17 @@ class Events:
         namespace: Namespace,
         groups: Iterable[Kind] = ("link", "address", "route"),
         receive_buffer: int = _BUFFER,
+        *,
+        gone_only: bool = False,
     ) -> Self:
-        """What happens from now on, of the kinds that `groups` names. The buffer is the kernel's."""
+        """What happens from now on, of the kinds that `groups` names. The buffer is the kernel's.
+
+        With `gone_only`, the kernel keeps what comes and changes to itself, and wakes nobody for it.
+        """
         kinds = tuple(groups)
+        only = tuple({_SOURCES[kind].delete for kind in kinds}) if gone_only else ()
         numbers = {number for kind in kinds for number in _SOURCES[kind].groups}
-        connection = namespace.connect(ROUTE, tuple(sorted(numbers)), receive_buffer)
+        connection = namespace.connect(ROUTE, tuple(sorted(numbers)), receive_buffer, only)
         try:
             # The kernel doubles what it is asked for, to have room for its own.
             return cls(connection, kinds, 2 * max(receive_buffer, _SMALLEST) // _LEAST)
@@ -118,11 +124,13 @@ class Events:
         namespace: Namespace,
         groups: Iterable[Kind] = ("link", "address", "route"),
         receive_buffer: int = _BUFFER,
+        *,
+        gone_only: bool = False,
     ) -> Self:
         """`open` on a thread of its own. Nobody else may use the namespace meanwhile."""
         import asyncio
 
-        return await asyncio.to_thread(cls.open, namespace, groups, receive_buffer)
+        return await asyncio.to_thread(cls.open, namespace, groups, receive_buffer, gone_only=gone_only)
 
     def __enter__(self) -> Self:
         return self

@@ -37,6 +37,8 @@ class Namespace:
         """Takes the descriptor over. `open`, `own` and `new` are the usual ways to get one."""
         self._connections: dict[int, Connection] = {}
         self._nft: Nft | None = None
+        # What objects have found out of it, and need not ask again until they are proved wrong.
+        self.findings: dict[tuple[str, ...], object] = {}
         self._fd = fd
         self.name = name
         status = os.fstat(fd)
@@ -121,11 +123,15 @@ class Namespace:
             yield
 
     def connect(
-        self, protocol: int = ROUTE, groups: tuple[int, ...] = (), receive_buffer: int | None = None
+        self,
+        protocol: int = ROUTE,
+        groups: tuple[int, ...] = (),
+        receive_buffer: int | None = None,
+        only: tuple[int, ...] = (),
     ) -> Connection:
         """A new connection into it, which the caller owns."""
         with self.entered():
-            return Connection.open(protocol, groups, receive_buffer)
+            return Connection.open(protocol, groups, receive_buffer, only)
 
     @property
     def route(self) -> Connection:

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ..failpoints import reach
 from .difference import Difference
 from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
 from .netlink import link
@@ -224,6 +225,7 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
                 changes.append(Change(item.label, "kept" if undo is None else "made"))
                 if undo is not None:
                     made.append((item, undo))
+            reach("kernel.made")
         _require_patience(impatience, "the end")
     except BaseException as error:
         for failure in (yield from _taking(_in_reverse(made))):
@@ -294,6 +296,7 @@ def _taking(undos: Iterable[tuple[AnyObject, Undo]]) -> Steps[list[KernelError]]
                 yield from _parting(waiting, failures)
                 waiting = []
             departure = undo()
+            reach("kernel.taken")
         except KernelError as failure:
             failures.append(failure)
         except OSError as failure:

@@ -74,7 +74,9 @@ class _Watch:
         self.busy = 0
         self._idle: list[Connection] = []
         try:
-            self.listener = self.namespace.connect(groups=(_LINK_GROUP,), receive_buffer=receive_buffer)
+            self.listener = self.namespace.connect(
+                groups=(_LINK_GROUP,), receive_buffer=receive_buffer, only=(link.DELETE,)
+            )
             self._idle += [self.namespace.connect() for _ in range(connections)]
         except BaseException:
             self.close()

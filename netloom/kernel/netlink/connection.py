@@ -7,11 +7,13 @@ connection may be used on an event loop's thread.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import socket
 import struct
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from ..errors import KernelError, OutcomeUnknown, Refused
@@ -24,6 +26,9 @@ _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
 _SO_RCVBUFFORCE = 33
 _SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
+_SO_ATTACH_FILTER = 26
+_BPF = struct.Struct("=HBBI")
+_LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _IFREQ = struct.Struct("=16si20x")
 _FINE = struct.Struct("=IHHIIi")  # header and error number of an acknowledgement
 
@@ -45,9 +50,16 @@ class Connection:
 
     @classmethod
     def open(
-        cls, protocol: int = ROUTE, groups: tuple[int, ...] = (), receive_buffer: int | None = None
+        cls,
+        protocol: int = ROUTE,
+        groups: tuple[int, ...] = (),
+        receive_buffer: int | None = None,
+        only: tuple[int, ...] = (),
     ) -> Self:
-        """In the namespace of the calling thread; with groups, notifications arrive, too."""
+        """In the namespace of the calling thread; with groups, notifications arrive, too.
+
+        With `only`, notifications of other kinds are dropped by the kernel, and wake nobody.
+        """
         try:
             own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         except OSError as cause:
@@ -61,6 +73,8 @@ class Connection:
             own.bind((0, 0))
             # From now on only the kernel can send to us: a pod could forge answers on our socket in it.
             own.connect((0, 0))
+            if only:
+                _filter(own, only)
             for group in groups:
                 own.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
         except OSError as cause:
@@ -94,6 +108,35 @@ class Connection:
             if error.errno != errno.ETIMEDOUT:
                 raise
             raise OutcomeUnknown(str(error), errno=errno.ETIMEDOUT) from None
+
+    def transact(self, requests: Sequence[tuple[int, int, bytes]]) -> list[Refused | None]:
+        """Sends requests as one datagram, and gives back what became of those that ask for an answer."""
+        if not self._settled:
+            self._drain()
+        self._settled = False
+        datagram = b""
+        awaited: dict[int, int] = {}
+        for kind, flags, payload in requests:
+            self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
+            datagram += HEADER.pack(16 + len(payload), kind, flags | REQUEST, sequence, 0)
+            datagram += payload + bytes(-len(payload) % 4)
+            if flags & ACK:
+                awaited[sequence] = len(awaited)
+        verdicts: list[Refused | None] = [None] * len(awaited)
+        try:
+            self._socket.send(datagram)
+            while awaited:
+                for found in message.split(bytes(memoryview(self._buffer)[: self._receive()])):
+                    if found.kind == message.ERROR and found.port == self._port:
+                        refused = message.verdict(found)
+                        if found.sequence in awaited:
+                            verdicts[awaited.pop(found.sequence)] = refused
+                        elif refused is not None:  # of what holds the others together: it is for all
+                            return [refused] * len(verdicts)
+        except OSError as cause:
+            raise _failure(cause) from None
+        self._settled = True
+        return verdicts
 
     def _await(self, sequence: int) -> None:
         size = self._receive()
@@ -238,6 +281,19 @@ class Connection:
             except OSError as cause:
                 if cause.errno != errno.ENOBUFS:
                     raise _failure(cause) from None
+
+
+def _filter(own: socket.socket, kinds: tuple[int, ...]) -> None:
+    """A classic BPF program: the message's kind, which BPF reads with its bytes in the other order."""
+    wanted = [int.from_bytes(kind.to_bytes(2, sys.byteorder), "big") for kind in kinds]
+    program = [_BPF.pack(_LOAD_HALF, 0, 0, 4)]
+    for number, kind in enumerate(wanted):
+        program.append(_BPF.pack(_JUMP_EQUAL, len(wanted) - number, 0, kind))
+    program += [_BPF.pack(_RETURN, 0, 0, 0), _BPF.pack(_RETURN, 0, 0, 0xFFFFFFFF)]
+    code = ctypes.create_string_buffer(b"".join(program))
+    own.setsockopt(
+        socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(program), ctypes.addressof(code))
+    )
 
 
 def _failure(cause: OSError) -> KernelError:

@@ -1,8 +1,9 @@
-"""Questions to nftables about a table, a set, or elements.
+"""Questions to nftables about a table, a set, or elements; and elements that come and go.
 
-Changes go through libnftables, which knows the language. It answers a question about one element,
+Tables go through libnftables, which knows the language. It answers a question about one element,
 or about a table, by loading all elements there are (240 ms at 50,000), and starts again whenever
-somebody changes a table meanwhile. The kernel itself answers in 0.03 ms.
+somebody changes a table meanwhile. The kernel itself answers in 0.03 ms, and takes elements in 0.05
+where the library needs 0.2.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from ..errors import InvalidObject, Malformed, Refused
 from .attributes import Attributes, each, nested, text
 from .attributes import raw as attribute
 from .connection import Connection
+from .message import ACK, CREATE, EXCLUSIVE
 
 _SUBSYSTEM = 10 << 8
 _GET_TABLE, _GET_CHAIN, _GET_RULE = _SUBSYSTEM | 1, _SUBSYSTEM | 4, _SUBSYSTEM | 7
 _GET_SET, _GET_ELEMENT, _GET_OBJECT, _GET_FLOWTABLE = (
     _SUBSYSTEM | 10, _SUBSYSTEM | 13, _SUBSYSTEM | 19, _SUBSYSTEM | 23,
 )  # fmt: skip
+NEW_ELEMENT, DELETE_ELEMENT = _SUBSYSTEM | 12, _SUBSYSTEM | 14
+_BEGIN, _END = 0x10, 0x11
+_BATCH = bytes([0, 0, 0, 10])  # of the subsystem nftables
 FAMILIES = {"inet": 1, "ip": 2, "arp": 3, "netdev": 5, "bridge": 7, "ip6": 10}
 
 _TABLE_NAME, _TABLE_USERDATA = 1, 6
@@ -284,6 +289,51 @@ def read_elements(
             if key is not None:
                 found[show(of.key, key.raw(_VALUE) or b"")] = _NO_DATA if data is None else _decoded(data, of)
     return found
+
+
+class Item(NamedTuple):
+    """An element on its way: of which set, its key, and what the set maps it to."""
+
+    family: str
+    table: str
+    set: str
+    of: Set
+    key: Sequence[str]
+    value: Sequence[str] | None = None
+    verdict: str | None = None
+
+    def payload(self) -> bytes:
+        element = nested(_ELEMENT_KEY, attribute(_VALUE, pack(self.of.key or (), self.key)))
+        if self.verdict is not None:
+            word, _, chain = self.verdict.partition(" ")
+            code = attribute(_VERDICT_CODE, (_VERDICT_CODES[word] & 0xFFFFFFFF).to_bytes(4, "big"))
+            named = text(_VERDICT_CHAIN, chain) if chain else b""
+            element += nested(_ELEMENT_DATA, nested(_VERDICT, code + named))
+        elif self.value is not None:
+            element += nested(_ELEMENT_DATA, attribute(_VALUE, pack(self.of.value or (), self.value)))
+        return (
+            _header(self.family)
+            + text(_LIST_TABLE, self.table)
+            + text(_LIST_SET, self.set)
+            + nested(_LIST_ELEMENTS, nested(_ITEM, element))
+        )
+
+
+_VERDICT_CODES = {word: code for code, word in _VERDICTS.items()}
+
+
+def change_elements(connection: Connection, kind: int, items: Sequence[Item]) -> None:
+    """Adds or deletes elements, all or none. What is to be added must not be there, and the reverse.
+
+    Raises the first `Refused`.
+    """
+    flags = ACK | (CREATE | EXCLUSIVE if kind == NEW_ELEMENT else 0)
+    verdicts = connection.transact(
+        [(_BEGIN, 0, _BATCH), *((kind, flags, item.payload()) for item in items), (_END, 0, _BATCH)]
+    )
+    for refused in verdicts:
+        if refused is not None:
+            raise refused
 
 
 def _decoded(data: Attributes, of: Set) -> Element:

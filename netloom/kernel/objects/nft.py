@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from ..difference import Difference, compare, missing
-from ..errors import Conflict, InvalidObject, KernelError
+from ..errors import Conflict, InvalidObject, KernelError, Refused
 from ..namespace import Namespace
 from ..netlink import nftables
 from ..nft import NftError, quoted, require_name
@@ -177,9 +177,6 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     def _place(self) -> str:
         return f"{self.family} {self.table} {self.set}"
 
-    def addition(self) -> str:
-        return f"create element {self._place} {{ {self._item} }}\n"
-
     @property
     def _item(self) -> str:
         wanted = ""
@@ -195,35 +192,45 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     @staticmethod
     def apply_all(elements: Sequence[NftElement], scope: Scope) -> list[Undo | None]:
         """Elements of one namespace, in one transaction, unless some are there already."""
-        for family, table in {(element.family, element.table) for element in elements}:
-            comment = nftables.read_table(scope.at(elements[0].on).netfilter, family, table)
-            if comment is not None and not comment.startswith(OWNER):
-                label = f"nft table {family} {table}"
-                raise Conflict(compare(label, ("owner", OWNER, comment or "nobody")))
-        spelled = [element._as_the_kernel_spells_it(scope) for element in elements]
-        twice = {element for number, element in enumerate(spelled) if element in spelled[:number]}
-        if not twice:
-            try:
-                _add(spelled, scope)
-                return [element._undo(scope) for element in elements]
-            except NftError as refused:
-                if refused.errno != errno.EEXIST:
-                    raise _explained("add", elements, refused) from None
+        namespace = scope.at(elements[0].on)
         kept: set[int] = set()
-        fresh: dict[NftElement, None] = {}
-        for number, element in enumerate(spelled):
-            if element in fresh or element._is_there(scope):
-                kept.add(number)
-            else:
-                fresh[element] = None
-        try:
-            _add(list(fresh), scope)
-        except NftError as refused:
-            raise _explained("add", list(fresh), refused) from None
-        return [None if number in kept else it._undo(scope) for number, it in enumerate(elements)]
+        for attempt in range(3):
+            try:
+                items = [element._item_of(namespace, known=attempt == 0) for element in elements]
+                fresh = {item: None for number, item in enumerate(items) if number not in kept}
+                if fresh:
+                    nftables.change_elements(namespace.netfilter, nftables.NEW_ELEMENT, list(fresh))
+                first = {item: number for number, item in reversed(list(enumerate(items)))}
+                return [
+                    None if number in kept or first[items[number]] != number else element._undo(scope)
+                    for number, element in enumerate(elements)
+                ]
+            except Refused as refused:
+                # What we knew of the table may be wrong by now, or some of them are there.
+                if attempt == 2 or refused.errno not in (errno.EEXIST, errno.ENOENT, errno.EINVAL):
+                    raise _explained("add", elements, refused) from None
+            if attempt:
+                kept = {number for number, element in enumerate(elements) if element._is_there(scope)}
+        raise AssertionError("the last attempt returns or raises")
 
-    def _as_the_kernel_spells_it(self, scope: Scope) -> NftElement:
-        return self._spelled(self._set(scope))
+    def _item_of(self, namespace: Namespace, *, known: bool) -> nftables.Item:
+        """As the kernel spells it, for a set of a table that is ours.
+
+        What a set is made of is asked once. It may be out of date: then the kernel refuses the element.
+        """
+        place = (self.family, self.table, self.set)
+        of = namespace.findings.get(("set", *place)) if known else None
+        if not isinstance(of, nftables.Set):
+            namespace.findings.pop(("set", *place), None)
+            comment = nftables.read_table(namespace.netfilter, self.family, self.table)
+            if comment is not None and not comment.startswith(OWNER):
+                label = f"nft table {self.family} {self.table}"
+                raise Conflict(compare(label, ("owner", OWNER, comment or "nobody")))
+            of = nftables.read_set(namespace.netfilter, *place)
+        spelled = self._spelled(of)
+        assert of is not None
+        namespace.findings["set", *place] = of
+        return nftables.Item(*place, of, spelled.key, spelled.value, spelled.verdict)
 
     def _spelled(self, of: nftables.Set | None) -> NftElement:
         """What libnftables would take for a name and look up, or what we could not find again, is refused."""
@@ -269,32 +276,43 @@ class NftElement(Object, frozen=True, tag="nft-element"):
 
     @staticmethod
     def remove_all(elements: Sequence[NftElement], scope: Scope) -> None:
-        """In one transaction. What is there is asked first: a failed one costs the kernel 10 ms and more.
+        """In one transaction. What is not ours stays, and all others go."""
+        namespace = scope.at(elements[0].on)
+        if all(element.value is None and element.verdict is None for element in elements):
+            # Of a plain set there is nothing to compare, and nearly always they are there.
+            with suppress(KernelError):
+                items = [element._item_of(namespace, known=True) for element in elements]
+                nftables.change_elements(
+                    namespace.netfilter, nftables.DELETE_ELEMENT, list(dict.fromkeys(items))
+                )
+                return
+        _remove_what_is_there(elements, scope)
 
-        What is not ours stays, and all others go.
-        """
-        strange: list[Difference] = []
-        for last in (False, True):
-            strange = []
-            ours: dict[str, None] = {}
-            for element in elements:
-                differences = element.check(scope)
-                if not differences:
-                    with suppress(KernelError):  # the set is gone by now, and the element with it
-                        key = element._as_the_kernel_spells_it(scope).key
-                        ours[f"delete element {element._place} {{ {_concatenated(key)} }}\n"] = None
-                elif differences[0].what == "different":
-                    strange += differences
-            try:
-                if ours:
-                    scope.at(elements[0].on).nft.run("".join(ours))
-                break
-            except NftError as refused:
-                # Somebody else may have taken one of them away just now.
-                if last or refused.errno != errno.ENOENT:
-                    raise _explained("remove", elements, refused) from None
-        if strange:
-            raise Conflict(strange)
+
+def _remove_what_is_there(elements: Sequence[NftElement], scope: Scope) -> None:
+    """What is there is asked first: a transaction that fails costs the kernel 10 ms and more."""
+    namespace = scope.at(elements[0].on)
+    strange: list[Difference] = []
+    for last in (False, True):
+        strange = []
+        ours: dict[nftables.Item, None] = {}
+        for element in elements:
+            differences = element.check(scope)
+            if not differences:
+                with suppress(KernelError):  # the set is gone by now, and the element with it
+                    ours[element._item_of(namespace, known=False)] = None
+            elif differences[0].what == "different":
+                strange += differences
+        try:
+            if ours:
+                nftables.change_elements(namespace.netfilter, nftables.DELETE_ELEMENT, list(ours))
+            break
+        except Refused as refused:
+            # Somebody else may have taken one of them away just now.
+            if last or refused.errno != errno.ENOENT:
+                raise _explained("remove", elements, refused) from None
+    if strange:
+        raise Conflict(strange)
 
 
 def lay_down(namespace: Namespace, table: NftTable, elements: Sequence[NftElement]) -> None:
@@ -334,12 +352,7 @@ def _additions(table: NftTable, elements: Sequence[NftElement]) -> str:
     return "".join(f"add element {place} {{ {', '.join(some)} }}\n" for place, some in items.items())
 
 
-def _add(elements: Sequence[NftElement], scope: Scope) -> None:
-    if elements:
-        scope.at(elements[0].on).nft.run("".join(element.addition() for element in elements))
-
-
-def _explained(verb: str, elements: Sequence[NftElement], refused: NftError) -> KernelError:
+def _explained(verb: str, elements: Sequence[NftElement], refused: Refused) -> KernelError:
     return KernelError(f"cannot {verb} {elements[0].label}: {refused}", errno=refused.errno)
 
 

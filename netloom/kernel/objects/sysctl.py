@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -63,26 +64,27 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
 
     def _replaced(self) -> str | None:
         """Writes the value, and gives back the one before; None if it is so already."""
-        before = _read(self.key)
-        if before is None:
-            raise KernelError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
-        if _same(before, self.value):
-            return None
-        try:
-            _write(self.key, self.value)
-            found = _read(self.key)
-            if found is None or not _same(found, self.value):
-                raise KernelError(
-                    f"cannot set {self.label}: of {shortened(self.value, 80)!r}, the kernel made "
-                    f"{shortened(found or '', 80)!r}"
-                )
-        except KernelError as error:
+        with _opened(self.key) as fd:
+            before = None if fd is None else _content(self.key, fd)
+            if fd is None or before is None:
+                raise KernelError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
+            if _same(before, self.value):
+                return None
             try:
-                _write(self.key, before)  # of a list, the kernel may have taken a part
-            except KernelError as failure:
-                error.add_note(f"could not be undone: {failure}")
-            raise
-        return before
+                _put(self.key, fd, self.value)
+                found = _content(self.key, fd)
+                if not _same(found, self.value):
+                    raise KernelError(
+                        f"cannot set {self.label}: of {shortened(self.value, 80)!r}, the kernel made "
+                        f"{shortened(found, 80)!r}"
+                    )
+            except KernelError as error:
+                try:
+                    _put(self.key, fd, before)  # of a list, the kernel may have taken a part
+                except KernelError as failure:
+                    error.add_note(f"could not be undone: {failure}")
+                raise
+            return before
 
     def check(self, scope: Scope) -> list[Difference]:
         with scope.at(self.on).entered():
@@ -121,7 +123,45 @@ def written(namespace: Namespace, key: str, value: str) -> Iterator[None]:
 
 
 # The kernel looks the path up in the namespace of the thread that opens it, so callers enter it, once
-# for all that they do there. Without buffers, since one would cost as much as the rest.
+# for all that they do there. To find a setting of a new link costs more than to read it, so it is opened
+# once.
+
+_LARGEST = 1 << 16
+
+
+@contextmanager
+def _opened(key: str) -> Iterator[int | None]:
+    """For reading and writing; for reading only, where writing is not allowed. None if it is not there."""
+    try:
+        try:
+            fd = os.open(f"/proc/sys/{key}", os.O_RDWR | os.O_CLOEXEC)
+        except PermissionError:
+            fd = os.open(f"/proc/sys/{key}", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield None
+        return
+    except OSError as cause:
+        raise KernelError(f"cannot open sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _content(key: str, fd: int) -> str:
+    try:
+        return os.pread(fd, _LARGEST, 0).decode("utf-8", "replace").strip()
+    except OSError as cause:
+        raise KernelError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
+
+
+def _put(key: str, fd: int, value: str) -> None:
+    try:
+        os.pwrite(fd, f"{value}\n".encode(), 0)  # an empty one takes a write, too
+    except OSError as cause:
+        number = errno.EACCES if cause.errno == errno.EBADF else cause.errno or 0
+        said = f"cannot set sysctl {key} to {shortened(value, 80)}: {os.strerror(number)}"
+        raise KernelError(said, errno=number) from None
 
 
 def _read(key: str) -> str | None:
@@ -135,12 +175,13 @@ def _read(key: str) -> str | None:
 
 
 def _write(key: str, value: str) -> None:
-    try:
-        with open(f"/proc/sys/{key}", "wb", buffering=0) as file:
-            file.write(f"{value}\n".encode())  # an empty one takes a write, too
-    except OSError as cause:
-        said = f"cannot set sysctl {key} to {shortened(value, 80)}: {cause.strerror}"
-        raise KernelError(said, errno=cause.errno or 0) from None
+    with _opened(key) as fd:
+        if fd is None:
+            raise KernelError(
+                f"cannot set sysctl {key} to {shortened(value, 80)}: {os.strerror(errno.ENOENT)}",
+                errno=errno.ENOENT,
+            )
+        _put(key, fd, value)
 
 
 def _same(one: str, other: str) -> bool:
