@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
-from ..cni import InvalidNetns, Result, TryAgainLater, decode_result
+from ..cni import InvalidNetns, Result, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
 from ..journal import Attachment, JournalError
-from ..kernel import KernelError, Plan
-from .delete import detach
+from ..kernel import KernelError, Namespace
+from .delete import detaching
 from .failure import AttachedElsewhere
 from .network import network_of
-from .node import Node, namespace_of
+from .node import Node
 from .presence import is_dead
+from .relay import Steps, relay
 from .reservation import Reserved, Wanted, reserve, wanted_of
 from .server import Client
 from .stopwatch import Stopwatch
@@ -34,39 +34,49 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
         if client.gone:
             raise TryAgainLater("whoever asked is gone; nothing was done")
         watch.lap("queue")
-        result = await _attach(node, wanted, netns, watch)
+        with Namespace.of_descriptor(netns, request.netns) as namespace:
+            node.require_container(namespace)
+            result = await _attach(node, wanted, namespace, watch)
     return result.as_version(request.cni_version).encode()
 
 
-async def _attach(node: Node, wanted: Wanted, netns: int, watch: Stopwatch) -> Result:
-    reserved = await _reserved(node, wanted)
+async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Result:
+    reserved = await relay(_steps(node, wanted, netns, watch))
+    if not reserved.is_new and await _is_in_the_way(node, reserved.attachment, wanted):
+        # What an earlier operation did not finish, or a container that is gone.
+        await relay(detaching(node, reserved.attachment))
+        reserved = await relay(_steps(node, wanted, netns, watch))
+    if not reserved.is_new:
+        return await _repeated(node, reserved, wanted, netns, watch)
+    reach("add.committed")
+    return reserved.result
+
+
+def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Steps[Reserved]:
+    """Ends committed, or with the attachment that the key had before, or as it began."""
+    reserved: Reserved = yield node.journal.change(lambda ledger: reserve(ledger, wanted))
     watch.lap("reserve")
     if not reserved.is_new:
-        return await _repeated(node, reserved.attachment, wanted, netns, watch)
-    attachment = reserved.attachment
+        return reserved
     reach("add.reserved")
+    number = reserved.attachment.id
     try:
-        await node.dataplane.apply(Plan.decode(attachment.plan), netns)
+        yield node.dataplane.apply(reserved.plan, netns)
         watch.lap("kernel")
         reach("add.applied")
-        await node.journal.change(lambda ledger: ledger.set_state(attachment.id, "committed"))
+        yield node.journal.change(lambda ledger: ledger.set_state(number, "committed"))
         watch.lap("commit")
     except BaseException as error:
-        await _undo(node, attachment, netns, error)
+        yield from _undoing(node, reserved, netns, error)
         watch.lap("undo")
         raise
-    reach("add.committed")
-    return _result(attachment)
+    return reserved
 
 
-async def _reserved(node: Node, wanted: Wanted) -> Reserved:
-    reserved = await node.journal.change(lambda ledger: reserve(ledger, wanted))
-    found = reserved.attachment
-    if reserved.is_new or (found.state == "committed" and not await _is_left_over(node, found, wanted)):
-        return reserved
-    # What an earlier operation did not finish, or a container that is gone, must not be in the way.
-    await detach(node, found, None)
-    return await node.journal.change(lambda ledger: reserve(ledger, wanted))
+async def _is_in_the_way(node: Node, found: Attachment, wanted: Wanted) -> bool:
+    if found.state != "committed":
+        return True
+    return await _is_left_over(node, found, wanted)
 
 
 async def _is_left_over(node: Node, found: Attachment, wanted: Wanted) -> bool:
@@ -74,8 +84,11 @@ async def _is_left_over(node: Node, found: Attachment, wanted: Wanted) -> bool:
     return (found.netns_device, found.netns_inode) != identity and await is_dead(node, found)
 
 
-async def _repeated(node: Node, found: Attachment, wanted: Wanted, netns: int, watch: Stopwatch) -> Result:
+async def _repeated(
+    node: Node, again: Reserved, wanted: Wanted, netns: Namespace, watch: Stopwatch
+) -> Result:
     """The same again is the same answer, if the kernel has it as planned, or can have it so again."""
+    found = again.attachment
     if (found.netns_device, found.netns_inode) != (wanted.netns_device, wanted.netns_inode):
         raise AttachedElsewhere(
             f"it is attached already, in another namespace: {found.netns}", "delete that attachment first"
@@ -84,37 +97,25 @@ async def _repeated(node: Node, found: Attachment, wanted: Wanted, netns: int, w
         raise AttachedElsewhere(
             "it is attached already, with another configuration", "delete that attachment first"
         )
-    plan = Plan.decode(found.plan)
-    if await node.dataplane.check(plan, netns):
-        await node.dataplane.apply(plan, netns)
+    if await node.dataplane.check(again.plan, netns):
+        await node.dataplane.apply(again.plan, netns)
         node.counters["repaired"] += 1
     watch.lap("kernel")
-    return _result(found)
+    return again.result
 
 
-async def _undo(node: Node, attachment: Attachment, netns: int, error: BaseException) -> None:
+def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseException) -> Steps[None]:
     """What failed to apply is taken back by the dataplane; what failed to commit, by us.
 
     The addresses are free at once: nobody was ever told of them.
     """
+    number = reserved.attachment.id
     try:
-        namespace = namespace_of(attachment, netns)
-        try:
-            await node.dataplane.remove(Plan.decode(attachment.plan), namespace)
-        finally:
-            if namespace is not None:
-                namespace.close()
+        yield node.dataplane.remove(reserved.plan, netns)
         reach("add.undone")
-        await node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=None))
+        yield node.journal.change(lambda ledger: ledger.forget(number, resting_since=None))
         reach("add.freed")
     except (KernelError, JournalError) as failure:
-        # The row stays pending: whoever comes next with this key, or the next start, takes it away.
+        # The row stays pending: whoever comes next with this key, the next tick or start takes it away.
         error.add_note(f"could not be undone: {failure}")
-        with suppress(JournalError):
-            node.counters["unfinished"] += 1
-
-
-def _result(attachment: Attachment) -> Result:
-    result = decode_result(attachment.result)
-    assert isinstance(result, Result)
-    return result
+        node.counters["unfinished"] += 1

@@ -17,6 +17,7 @@ from ..journal import Attachment, Ledger, boottime
 from ..kernel import KernelError, Namespace, NftElement, Plan, Route, Scope, Veth, check
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
+from ..kernel.values import packed_network, shown_ip
 from ..modes import names, routed
 from .node import namespace_of
 from .presence import leads_there
@@ -60,16 +61,16 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment]) -> Iterable[Finding]:
             routed_by.setdefault(ip, []).append(str(row.key))
         for ip in held ^ planned:
             if ip in held:
-                yield Finding("address", f"{row.key} holds {_shown(ip)}, and its plan has no route to it")
+                yield Finding("address", f"{row.key} holds {shown_ip(ip)}, and its plan has no route to it")
             else:
-                yield Finding("address", f"{row.key} has a route to {_shown(ip)}, and does not hold it")
+                yield Finding("address", f"{row.key} has a route to {shown_ip(ip)}, and does not hold it")
     for ip, keys in routed_by.items():
         if len(keys) > 1:
-            yield Finding("twice", f"{_shown(ip)} is of {' and of '.join(keys)}")
+            yield Finding("twice", f"{shown_ip(ip)} is of {' and of '.join(keys)}")
     known = {row.id for row in rows}
     for _, ip, number in ledger.held():
         if number not in known:
-            yield Finding("orphan", f"{_shown(ip)} is held by an attachment that is not there")
+            yield Finding("orphan", f"{shown_ip(ip)} is held by an attachment that is not there")
     links = Counter(row.host_link for row in rows)
     for name, times in links.items():
         if times > 1:
@@ -77,8 +78,6 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment]) -> Iterable[Finding]:
 
 
 def _planned_addresses(row: Attachment) -> Iterable[bytes]:
-    from ..kernel.values import packed_network
-
     for item in Plan.decode(row.plan).objects:
         if isinstance(item, Route) and item.on == "host":
             yield packed_network(item.destination)[0]
@@ -126,7 +125,3 @@ def _strangers(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]
         for key in read_elements(host.netfilter, routed.TABLE.family, routed.TABLE.name, name) or ():
             if (name, tuple(key)) not in elements:
                 yield Finding("element", f"nft element {' . '.join(key)} of {name} belongs to no attachment")
-
-
-def _shown(ip: bytes) -> str:
-    return routed.Assigned(ip).text

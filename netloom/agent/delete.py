@@ -7,8 +7,9 @@ from collections.abc import Callable
 from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Ledger, Unwritable, boottime
-from ..kernel import Conflict, Incomplete, KernelError, Plan
+from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan
 from .node import Node, namespace_of
+from .relay import Steps, relay
 from .stopwatch import Stopwatch
 
 
@@ -26,31 +27,49 @@ async def delete(
     `sent_before` spares attachments that are younger. `keep` puts the request where it is found again:
     if the disk does not take that the attachment goes, it goes all the same, and is written down later.
     """
-    async with node.turns.of(key):
-        watch.lap("queue")
-        try:
-            found = await node.journal.change(lambda ledger: _marked(ledger, key, sent_before))
-        except Unwritable:
-            if keep is None:
-                raise
-            found = await node.journal.ask(lambda ledger: ledger.find(key))
-            keep()
-        watch.lap("mark")
-        if found is None:
-            return False
-        reach("del.marked")
-        await _remove(node, found, netns)
-        watch.lap("kernel")
-        reach("del.removed")
-        try:
-            await node.journal.change(lambda ledger: ledger.forget(found.id, resting_since=boottime()))
-        except Unwritable:
-            if keep is None:
-                raise
-            keep()
-        watch.lap("release")
-        reach("del.released")
-        return True
+    given = None if netns is None else Namespace.of_descriptor(netns, "the container's namespace")
+    try:
+        async with node.turns.of(key):
+            watch.lap("queue")
+            return await relay(_steps(node, key, given, watch, sent_before, keep))
+    finally:
+        if given is not None:
+            given.close()
+
+
+def _steps(
+    node: Node,
+    key: AttachmentKey,
+    netns: Namespace | None,
+    watch: Stopwatch,
+    sent_before: float | None,
+    keep: Callable[[], None] | None,
+) -> Steps[bool]:
+    found: Attachment | None
+    try:
+        found = yield node.journal.change(lambda ledger: _marked(ledger, key, sent_before))
+    except Unwritable:
+        if keep is None:
+            raise
+        found = yield node.journal.ask(lambda ledger: ledger.find(key))
+        keep()
+    watch.lap("mark")
+    if found is None:
+        return False
+    reach("del.marked")
+    yield from _removing(node, found, netns)
+    watch.lap("kernel")
+    reach("del.removed")
+    number = found.id
+    try:
+        yield node.journal.change(lambda ledger: ledger.forget(number, resting_since=boottime()))
+    except Unwritable:
+        if keep is None:
+            raise
+        keep()
+    watch.lap("release")
+    reach("del.released")
+    return True
 
 
 def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
@@ -62,17 +81,17 @@ def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> At
     return found
 
 
-async def detach(node: Node, attachment: Attachment, netns: int | None) -> None:
+def detaching(node: Node, attachment: Attachment) -> Steps[None]:
     """Takes away an attachment whose turn the caller has. If nobody was told, its addresses are free."""
-    await _remove(node, attachment, netns)
+    yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
-    await node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
+    yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
 
 
-async def _remove(node: Node, attachment: Attachment, netns: int | None) -> None:
+def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[None]:
     namespace = namespace_of(attachment, netns)
     try:
-        await node.dataplane.remove(Plan.decode(attachment.plan), namespace)
+        yield node.dataplane.remove(Plan.decode(attachment.plan), namespace)
     except Conflict:
         # Something else is in the place of ours, which is gone; it stays.
         node.counters["strangers"] += 1

@@ -41,7 +41,7 @@ class Drift:
     async def listen(self) -> None:
         """Until it is cancelled."""
         with Namespace.own() as host:
-            events = await Events.open_async(host, ("link", "route"))
+            events = await Events.open_async(host, ("link", "route"), gone_only=True)
         try:
             async for event in events:
                 if self._take(event):
@@ -54,8 +54,6 @@ class Drift:
         if isinstance(event, Lost):
             self._all = True
             return True
-        if not event.gone:
-            return False
         value = event.value
         if isinstance(value, link.Link) and (value.name or "").startswith(names.PREFIX):
             self._links.add(value.name or "")

@@ -60,9 +60,18 @@ class Node:
         self.boot_id = boot_id()
         self.mtu = DEFAULT_MTU
         self.ipv6 = os.path.exists("/proc/sys/net/ipv6")
+        with Namespace.own() as host:
+            self._host = host.identity
         # Why an ADD would fail now, by what is wrong. Empty: it would not.
         self.troubles: dict[str, str] = {}
         self.counters: Counter[str] = Counter()
+
+    def require_container(self, namespace: Namespace) -> None:
+        """Whoever asks may live in a namespace of its own, and not know that this one is the host's."""
+        if namespace.identity == self._host:
+            raise InvalidNamespace(
+                f"{namespace.name} is the host's namespace, which netloom never attaches to itself"
+            )
 
     async def look(self, question: Callable[[Namespace], T]) -> T:
         """Asks the kernel something on a thread of its own, beside the dataplane."""
@@ -95,14 +104,11 @@ def boot_id() -> str:
         return file.read().strip()
 
 
-def namespace_of(attachment: Attachment, given: int | None = None) -> Namespace | None:
+def namespace_of(attachment: Attachment, given: Namespace | None = None) -> Namespace | None:
     """An attachment's namespace, if it is still there: by the descriptor that came along, or by its path."""
     identity = (attachment.netns_device, attachment.netns_inode)
-    if given is not None:
-        found = Namespace.of_descriptor(given, attachment.netns)
-        if found.identity == identity:
-            return found
-        found.close()
+    if given is not None and given.identity == identity:
+        return Namespace.of_descriptor(given.fileno(), attachment.netns)
     try:
         found = Namespace.open(attachment.netns)
     except InvalidNamespace:

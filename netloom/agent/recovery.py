@@ -12,11 +12,13 @@ from msgspec import Struct
 
 from ..failpoints import reach
 from ..journal import boottime
-from ..kernel import Plan, Sysctl
+from ..kernel import KernelError, Plan, Sysctl
+from ..modes import routed
 from . import intents
-from .delete import detach
+from .delete import detaching
 from .forwarding import keep_router_advertisements
 from .node import Node
+from .relay import relay
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,11 @@ async def prepare(node: Node) -> None:
     if node.ipv6:
         settings.append(Sysctl("net/ipv6/conf/all/forwarding", "1"))
     await node.dataplane.apply(Plan(tuple(settings)))
+    try:
+        await node.dataplane.apply(Plan((routed.GATEWAY,)))
+    except KernelError as error:
+        # Containers hardly ever ask, and an address that the host has already serves as well.
+        log.warning("containers that ask for their next hop may get no answer: %s", error)
     await node.lay_down()
     await node.measure_uplink()
 
@@ -71,7 +78,7 @@ async def finish(node: Node) -> int:
                 continue
             reach("recovery.row")
             try:
-                await detach(node, current, None)
+                await relay(detaching(node, current))
             except Exception as error:
                 log.warning("%s is still %s: %s", row.key, row.state, error)
                 continue

@@ -11,11 +11,11 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..cni import DNS, AttachmentKey, Result
+from ..cni import DNS, AttachmentKey, Result, decode_result
 from ..cni.skel import Request
-from ..ipam import Pool, SqlHoldings, allocate
+from ..ipam import SqlHoldings, allocate
 from ..journal import Attachment, Ledger, boottime
-from ..kernel.values import shown_ip
+from ..kernel import Plan
 from ..modes import names, routed
 from .network import Network
 
@@ -38,10 +38,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Reserved(Struct, frozen=True):
-    """A new attachment, or the one that had the key already."""
+    """A new attachment with its plan and result, or the one that had the key already."""
 
     attachment: Attachment
-    is_new: bool
+    plan: Plan
+    result: Result
+    is_new: bool = True
 
 
 def wanted_of(
@@ -69,11 +71,14 @@ def _current(result: object) -> Result:
 def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
     found = ledger.find(wanted.key)
     if found is not None:
-        return Reserved(found, is_new=False)
+        recorded = decode_result(found.result)
+        assert isinstance(recorded, Result)
+        return Reserved(found, Plan.decode(found.plan), recorded, is_new=False)
     attached, ips = _attached(ledger, wanted)
     result = routed.result(attached, wanted.netns, wanted.before)
     if wanted.network.dns != DNS():
         result = replace(result, dns=wanted.network.dns)
+    plan = routed.plan(attached)
     workload = wanted.network.arguments.workload
     attachment = Attachment(
         network=wanted.key.network,
@@ -87,14 +92,14 @@ def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
         uid=workload.uid,
         config_hash=wanted.network.hash,
         host_link=attached.host_link,
-        plan=routed.plan(attached).encode(),
+        plan=plan.encode(),
         result=result.encode(),
         boot_id=wanted.boot_id,
         created=boottime(),
         created_at=time.time(),
     )
     number = ledger.reserve(attachment, SCOPE, ips)
-    return Reserved(replace(attachment, id=number), is_new=True)
+    return Reserved(replace(attachment, id=number), plan, result)
 
 
 def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[bytes]]:
@@ -119,7 +124,7 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         ifname=network.interface,
         mac=network.mac or names.mac_address(key, attempt),
         mtu=wanted.mtu,
-        addresses=tuple(routed.Assigned(it.ip, _next_hop(it.pool)) for it in allocations),
+        addresses=tuple(routed.Assigned.of(it.ip, it.pool.gateway) for it in allocations),
         default=default,
         rank=rank,
         destinations=network.destinations
@@ -128,10 +133,6 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         ipv6=wanted.ipv6,
     )
     return attached, [it.ip for it in allocations]
-
-
-def _next_hop(pool: Pool) -> str | None:
-    return None if pool.gateway is None else shown_ip(pool.gateway)
 
 
 def _has_default(before: Result | None) -> bool:

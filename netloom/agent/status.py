@@ -27,7 +27,7 @@ async def status(node: Node, request: Request) -> None:
     space = os.statvfs(node.settings.state_dir)
     if space.f_bavail * space.f_frsize < _SPACE:
         reasons.append(f"the disk of {node.settings.state_dir} is full")
-    lacking = await node.journal.ask(
+    lacking = node.journal.look(
         lambda ledger: would_allocate(
             network.pools,
             SqlHoldings(ledger.connection),

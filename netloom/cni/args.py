@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeVar
 
 from msgspec import Struct, ValidationError, convert
@@ -38,7 +39,7 @@ def load_args(text: str, kind: type[S]) -> S:
     """The arguments that a struct has fields for. Others are an error, unless `IgnoreUnknown` is set."""
     pairs = parse_args(text)
     ignore_unknown = _boolean("IgnoreUnknown", pairs.pop("IgnoreUnknown", "0"))
-    names = {field.encode_name for field in fields(kind)}
+    names = _names(kind)
     unknown = [f'"{shortened(f"{key}={value}")}"' for key, value in pairs.items() if key not in names]
     try:
         loaded = convert({key: pairs[key] for key in pairs if key in names}, kind, strict=False)
@@ -47,6 +48,11 @@ def load_args(text: str, kind: type[S]) -> S:
     if unknown and not ignore_unknown:
         raise InvalidEnvironment(f"ARGS: unknown args [{' '.join(unknown)}]")
     return loaded
+
+
+@cache
+def _names(kind: type[Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in fields(kind))
 
 
 def _boolean(key: str, value: str) -> bool:

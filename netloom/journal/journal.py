@@ -14,11 +14,12 @@ import os
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 from ..failpoints import reach
 from . import schema
@@ -29,8 +30,9 @@ from .records import Operation
 T = TypeVar("T")
 Change = Callable[[Ledger], T]
 
-# How long the log of operations may wait for a change to go along with.
+# The log of operations is written when nothing else was asked for so long, or when so many wait.
 _LOG_PATIENCE = 0.2
+_LOG_TOGETHER = 64
 # After so many commits, the WAL is folded into the file as soon as nothing else is to be done;
 # after so many pages, at once.
 _FOLD_AFTER = 200
@@ -78,11 +80,13 @@ class Journal:
     def __init__(self, path: str) -> None:
         """Takes the journal; no other process can, until it is closed or its process ends."""
         self.path = path
-        self._jobs: deque[_Job] = deque()
+        # Nothing in it is a nudge: there is something else to look at.
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._operations: list[Operation] = []
-        self._ready = threading.Condition()
+        self._lock = threading.Lock()
         self._closing = False
         self._commits = 0
+        self._reader: sqlite3.Connection | None = None
         # Why the last write failed, or nothing.
         self.trouble = ""
         self._lock_fd = _locked(path)
@@ -111,49 +115,69 @@ class Journal:
         """For questions, which need no commit; they see everything that was answered before."""
         return self._asked(_Job(question, writes=False))
 
+    def look(self, question: Change[T]) -> T:
+        """A question that is answered on the spot, by the calling thread: no other has to be woken for it.
+
+        For questions about few rows, whose pages are in memory. One thread may look, and no other.
+        """
+        if self._reader is None:
+            self._reader = read_only(self.path)
+        try:
+            return question(Ledger(self._reader))
+        except sqlite3.DatabaseError as cause:
+            raise _explained(self.path, cause) from None
+
     def log(self, operation: Operation) -> None:
         """Goes to disk with the next change, or soon without one. Nobody waits for it."""
-        with self._ready:
+        with self._lock:
             self._operations.append(operation)
             if len(self._operations) == 1:
-                self._ready.notify()
+                self._jobs.put(None)
 
     def close(self) -> None:
         """Finishes what was asked."""
-        with self._ready:
+        with self._lock:
             if self._closing:
                 return
             self._closing = True
-            self._ready.notify()
+            self._jobs.put(None)
         self._thread.join()
-        with suppress(sqlite3.Error):
-            self._connection.close()
+        for connection in (self._reader, self._connection):
+            with suppress(sqlite3.Error):
+                if connection is not None:
+                    connection.close()
         os.close(self._lock_fd)
 
     def _asked(self, job: _Job) -> Answer[Any]:
-        with self._ready:
+        with self._lock:
             if self._closing:
                 raise Closed("the journal is closed")
-            self._jobs.append(job)
-            self._ready.notify()
+            self._jobs.put(job)
         return job.answer
 
     # The thread.
 
     def _run(self) -> None:
         while (jobs := self._next()) is not None:
-            questions = [job for job in jobs if not job.writes]
             changes = [job for job in jobs if job.writes]
-            with self._ready:
-                operations, self._operations = self._operations, []
+            operations = self._ripe(idle=not jobs)
             if changes or operations:
                 self._commit(changes, operations)
-            for job in questions:
-                self._answer(job)
+            for job in jobs:
+                if not job.writes:
+                    self._answer(job)
             for job in jobs:
                 _tell(job)
-            if self._commits >= _FOLD_AFTER and not self._jobs:
+            if self._commits >= _FOLD_AFTER and self._jobs.empty():
                 self._fold()
+
+    def _ripe(self, *, idle: bool) -> list[Operation]:
+        """Operations to log: when nothing else is to be done, or when many wait."""
+        with self._lock:
+            if not idle and len(self._operations) < _LOG_TOGETHER:
+                return []
+            operations, self._operations = self._operations, []
+            return operations
 
     def _fold(self) -> None:
         with suppress(sqlite3.DatabaseError):
@@ -161,29 +185,34 @@ class Journal:
         self._commits = 0
 
     def _next(self) -> list[_Job] | None:
-        """All that waits; nothing but operations to log if they waited long enough."""
-        with self._ready:
-            while not self._jobs:
-                if self._closing:
-                    if not self._operations:
-                        return None
-                    return []
-                if self._operations:
-                    if not self._ready.wait(_LOG_PATIENCE) and not self._jobs:
-                        return []
-                    continue
-                self._ready.wait()
-            jobs = list(self._jobs)
-            self._jobs.clear()
-            return jobs
+        """All that waits; none if there are operations to log and nothing else; None at the end."""
+        while True:
+            waiting: list[_Job | None] = []
+            try:
+                waiting = [self._jobs.get(timeout=self._patience())]
+                while True:
+                    waiting.append(self._jobs.get_nowait())
+            except Empty:
+                pass
+            jobs = [job for job in waiting if job is not None]
+            if jobs:
+                return jobs
+            if self._closing:
+                return [] if self._operations else None
+            if not waiting:
+                return []
+
+    def _patience(self) -> float | None:
+        """How long to wait for something to do."""
+        if self._closing:
+            return 0
+        return _LOG_PATIENCE if self._operations else None
 
     def _answer(self, job: _Job) -> None:
         try:
             job.value = job.change(Ledger(self._connection))
-        except sqlite3.DatabaseError as cause:
-            job.error = _explained(self.path, cause)
         except BaseException as error:
-            job.error = error
+            job.error = self._told(error)
 
     def _commit(self, jobs: list[_Job], operations: list[Operation]) -> None:
         connection = self._connection
@@ -199,15 +228,21 @@ class Journal:
             reach("journal.committed")
             self._commits += 1
             self.trouble = ""
-        except sqlite3.DatabaseError as cause:
+        except Exception as cause:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            error = _explained(self.path, cause)
-            self.trouble = str(error)
+            error = self._told(cause)
             for job in jobs:
                 job.error = job.error or error
-            with self._ready:  # the log of what happened can wait for better days, but not without end
-                self._operations = [*operations, *self._operations][-1000:]
+            if error is cause:
+                return  # no fault of the disk's: it is of what was to be written, which goes no second time
+            self.trouble = str(error)
+            with self._lock:  # the log of what happened can wait for better days, but not without end
+                if not self._closing:
+                    self._operations = [*operations, *self._operations][-1000:]
+
+    def _told(self, error: BaseException) -> BaseException:
+        return _explained(self.path, error) if isinstance(error, sqlite3.DatabaseError) else error
 
     def _write(self, job: _Job) -> None:
         connection = self._connection
@@ -218,7 +253,7 @@ class Journal:
             if not connection.in_transaction:
                 raise  # the disk's fault: SQLite has taken back the whole transaction
             connection.execute("ROLLBACK TO job")
-            job.error = error
+            job.error = self._told(error)
         connection.execute("RELEASE job")
 
 
@@ -276,7 +311,9 @@ def read_only(path: str) -> sqlite3.Connection:
     if not os.path.exists(path):
         raise JournalError(f"there is no journal at {path}")
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=5)
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5, check_same_thread=False
+        )
         schema.require_known(connection, path)
     except sqlite3.DatabaseError as cause:
         raise _explained(path, cause) from None

@@ -21,7 +21,7 @@ from ..failpoints import reach
 from .difference import Difference
 from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
 from .netlink import link
-from .objects import AnyObject, Departure, LinkName, NftElement, Object, Scope, Undo, Up, Where
+from .objects import AnyObject, Departure, LinkName, NftElement, Object, Scope, Sysctl, Undo, Up, Where
 
 VERSION = 1
 
@@ -182,17 +182,21 @@ def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Ste
 def _losses(plan: Plan, scope: Scope) -> tuple[list[AnyObject], list[Difference]]:
     """What can be put back, and every other difference.
 
-    A link that is down counts as a loss: it takes its routes along, and nobody wants half of that.
+    A link that is down counts as a loss: it takes its routes along, and nobody wants half of that. So do
+    its settings: whoever made it may have ended before it came to them, and they matter once it is up.
     What rests on a link that will not be there cannot come back, and must not keep the rest from it.
     """
     lost: list[AnyObject] = []
     left: list[Difference] = []
     coming: set[LinkName] = set()
-    for item in plan.objects:
-        differences = item.check(scope)
+    found = [(item, item.check(scope)) for item in plan.objects]
+    down = {(item.on, item.link) for item, differences in found if isinstance(item, Up) and differences}
+    for item, differences in found:
         if not differences:
             continue
-        gone = isinstance(item, Up) or all(difference.what == "missing" for difference in differences)
+        unset = isinstance(item, Sysctl) and not down.isdisjoint(item.rests_on())
+        missing = all(difference.what == "missing" for difference in differences)
+        gone = missing or unset or isinstance(item, Up)
         if gone and all(name in coming or _has_link(scope, name) for name in item.rests_on()):
             lost.append(item)
             coming.update(item.makes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from functools import lru_cache
 
 from .errors import InvalidObject
 
@@ -11,6 +12,11 @@ _NAME = re.compile(r"[^\s/:%\0]{1,15}")
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
+# The same few values come by many times on the way of one attachment.
+_remembered = lru_cache(maxsize=4096)
+
+
+@_remembered
 def require_link_name(name: str) -> None:
     if not _NAME.fullmatch(name) or name in (".", "..") or not _fits(name):
         raise InvalidObject(
@@ -33,6 +39,7 @@ def is_passable(text: str) -> bool:
         return False
 
 
+@_remembered
 def require_mac(mac: str | None) -> None:
     if mac is None:
         return
@@ -47,6 +54,7 @@ def require_range(what: str, value: int | None, low: int, high: int) -> None:
         raise InvalidObject(f"{what} {value} is not from {low} to {high}")
 
 
+@_remembered
 def packed_ip(text: str) -> bytes:
     """An address of either family.
 
@@ -59,6 +67,7 @@ def packed_ip(text: str) -> bytes:
         raise InvalidObject(f"{text[:60]!r} is no IP address") from None
 
 
+@_remembered
 def packed_cidr(text: str) -> tuple[bytes, int]:
     """An address and its prefix length; without one, all of its bits."""
     address, slash, length = text.partition("/")
@@ -70,6 +79,7 @@ def packed_cidr(text: str) -> tuple[bytes, int]:
     return packed, int(length)
 
 
+@_remembered
 def packed_network(text: str) -> tuple[bytes, int]:
     """As `packed_cidr`, of a network: no bit may stand behind the prefix."""
     packed, prefix = packed_cidr(text)

@@ -10,8 +10,6 @@ link is there, and router advertisements are off before it is up.
 
 from __future__ import annotations
 
-import socket
-
 from msgspec import Struct
 
 from ..cni import IP, Interface, Result
@@ -29,10 +27,15 @@ from ..kernel import (
     Up,
     Veth,
 )
+from ..kernel.values import shown_ip
 from .names import HOST_MAC, PREFIX
 
 GATEWAY4 = "169.254.1.1"
 GATEWAY6 = "fe80::1"
+
+# Of the node: it answers a container that asks for its next hop. One whose link gets another MAC, from a
+# plugin behind ours, loses what it was told of its neighbours.
+GATEWAY = Route(f"{GATEWAY4}/32", link="lo", table=255, kind="local")
 
 # In the container: tables of interfaces that do not have the default route, and the rules that lead there.
 _TABLES = 7800
@@ -61,26 +64,24 @@ chain sender {{
 
 
 class Assigned(Struct, frozen=True):
-    """An address, and the next hop if its pool names one."""
+    """An address as text, and the next hop of whoever has it."""
 
-    ip: bytes
-    gateway: str | None = None
+    text: str
+    next_hop: str
 
-    @property
-    def text(self) -> str:
-        return socket.inet_ntop(socket.AF_INET if len(self.ip) == 4 else socket.AF_INET6, self.ip)
+    @classmethod
+    def of(cls, ip: bytes, gateway: bytes | None = None) -> Assigned:
+        """With the gateway of its pool, or the one that every link has."""
+        usual = GATEWAY4 if len(ip) == 4 else GATEWAY6
+        return cls(shown_ip(ip), usual if gateway is None else shown_ip(gateway))
 
     @property
     def is_ipv4(self) -> bool:
-        return len(self.ip) == 4
+        return ":" not in self.text
 
     @property
     def cidr(self) -> str:
-        return f"{self.text}/{len(self.ip) * 8}"
-
-    @property
-    def next_hop(self) -> str:
-        return self.gateway or (GATEWAY4 if self.is_ipv4 else GATEWAY6)
+        return f"{self.text}/32" if self.is_ipv4 else f"{self.text}/128"
 
 
 class Attached(Struct, frozen=True, kw_only=True):

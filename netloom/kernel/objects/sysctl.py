@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 
 from ...cni.names import shortened
 from ..difference import Difference, compare, missing
@@ -21,6 +22,15 @@ _NUMBER = re.compile(r"-?(?:0x[0-9a-f]{1,16}|[0-9]{1,20})")
 _OF_LINK = re.compile(r"net/(?:ipv4|ipv6)/(?:conf|neigh)/([^/]+)/")
 
 
+@lru_cache(maxsize=1024)
+def _require_key(key: str) -> None:
+    parts = key.split("/")
+    if parts[0] != "net" or len(parts) < 3 or not all(_PART.fullmatch(part) for part in parts):
+        raise InvalidObject(f"{key[:80]!r} is no setting of a namespace: net/…, with slashes")
+    if ".." in parts or "." in parts or not is_passable(key) or len(key) > _LONGEST:
+        raise InvalidObject(f"{key[:80]!r} is no setting of a namespace")
+
+
 class Sysctl(Object, frozen=True, tag="sysctl"):
     """`key` with slashes, since links may have dots in their names: net/ipv4/conf/eth0.7/proxy_arp.
 
@@ -32,11 +42,7 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
     otherwise: str | None = None
 
     def __post_init__(self) -> None:
-        parts = self.key.split("/")
-        if parts[0] != "net" or len(parts) < 3 or not all(_PART.fullmatch(part) for part in parts):
-            raise InvalidObject(f"{self.key[:80]!r} is no setting of a namespace: net/…, with slashes")
-        if ".." in parts or "." in parts or not is_passable(self.key) or len(self.key) > _LONGEST:
-            raise InvalidObject(f"{self.key[:80]!r} is no setting of a namespace")
+        _require_key(self.key)
         for value in (self.value, self.otherwise):
             if value is not None and (not value.strip() or "\n" in value or not is_passable(value)):
                 raise InvalidObject(f"{self.key}: {value[:40]!r} is no value")
