@@ -74,7 +74,7 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
 
 
 async def _is_in_the_way(node: Node, found: Attachment, wanted: Wanted) -> bool:
-    if found.state != "committed":
+    if found.state != "committed" or found.key in node.departed:
         return True
     return await _is_left_over(node, found, wanted)
 

@@ -45,13 +45,18 @@ class Answers:
         error: CNIError | None = None
         try:
             verb = skel.judge_environment(environment)
-            config = skel.judge_config(message.body)
-            key = key._replace(network=config["name"])
-            version = config.get("cniVersion") or versions.UNDECLARED
-            if verb != "DEL":
+            if verb == "DEL":
+                key, *others = intents.keys_of(self._node, message)
+                for one in (key, *others):
+                    await self._delete(one, message, netns, watch)
+                reply = Reply(0, b"")
+            else:
+                config = skel.judge_config(message.body)
+                key = key._replace(network=config["name"])
+                version = config.get("cniVersion") or versions.UNDECLARED
                 skel.judge_version(verb, version, versions.ALL)
-            request = skel.request_of(verb, environment, config, message.body)
-            reply = Reply(0, await self._do(request, message, netns, client, watch))
+                request = skel.request_of(verb, environment, config, message.body)
+                reply = Reply(0, await self._do(request, message, netns, client, watch))
         except Exception as failure:
             error = explained(failure, key)
             if isinstance(error, InternalError):
@@ -74,21 +79,19 @@ class Answers:
             case "CHECK":
                 self._require_namespace(request, message)
                 await check(node, request, netns, watch)
-            case "DEL":
-                reach("del.judged")
-                await delete(
-                    node,
-                    intents.key_of(message),
-                    netns,
-                    watch,
-                    keep=lambda: intents.keep(node.settings.intents, message),
-                )
-                reach("del.answered")
             case "GC":
                 await collect(node, request, watch)
             case "STATUS":
                 await status(node, request)
         return b""
+
+    async def _delete(
+        self, key: AttachmentKey, message: Message, netns: int | None, watch: Stopwatch
+    ) -> None:
+        node = self._node
+        reach("del.judged")
+        await delete(node, key, netns, watch, keep=lambda: intents.keep(node.settings.intents, message))
+        reach("del.answered")
 
     @staticmethod
     def _require_namespace(request: Request, message: Message) -> None:

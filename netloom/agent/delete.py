@@ -51,8 +51,10 @@ def _steps(
     except Unwritable:
         if keep is None:
             raise
-        found = yield node.journal.ask(lambda ledger: ledger.find(key))
-        keep()
+        found = yield node.journal.ask(lambda ledger: _meant(ledger, key, sent_before))
+        if found is not None:
+            keep()
+            node.departed.add(key)
     watch.lap("mark")
     if found is None:
         return False
@@ -67,16 +69,24 @@ def _steps(
         if keep is None:
             raise
         keep()
+        node.departed.add(key)
+    else:
+        node.departed.discard(key)
     watch.lap("release")
     reach("del.released")
     return True
 
 
-def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
+def _meant(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
     found = ledger.find(key)
     if found is None or (sent_before is not None and found.created > sent_before):
         return None
-    if found.state != "deleting":
+    return found
+
+
+def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
+    found = _meant(ledger, key, sent_before)
+    if found is not None and found.state != "deleting":
         ledger.set_state(found.id, "deleting")
     return found
 
@@ -86,6 +96,7 @@ def detaching(node: Node, attachment: Attachment) -> Steps[None]:
     yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
     yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
+    node.departed.discard(attachment.key)
 
 
 def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[None]:

@@ -95,6 +95,8 @@ class Drift:
         found = await node.journal.ask(lambda ledger: ledger.by_id(number))
         if found is None or found.state != "committed" or node.turns.is_busy(found.key):
             return
+        if found.key in node.departed:
+            return
         async with node.turns.of(found.key):
             current = await node.journal.ask(lambda ledger: ledger.by_id(number))
             if current is not None and current.state == "committed" and leads_there(current):

@@ -62,7 +62,7 @@ async def replay(node: Node) -> int:
 async def _replay_one(node: Node, path: str) -> bool:
     try:
         message = _read(path)
-        key = key_of(message)
+        keys = keys_of(node, message)
     except (ProtocolError, CNIError) as error:
         # It cannot be done, and must not be lost without a word, nor be tried for ever.
         log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, error)
@@ -71,17 +71,24 @@ async def _replay_one(node: Node, path: str) -> bool:
         return False
     except FileNotFoundError:
         return False
-    try:
-        deleted = await delete(node, key, None, Stopwatch(), sent_before=message.head.sent / 1e9)
-    except Exception as error:
-        log.warning("a DEL that was queued failed, and stays queued: %s: %s", key, error)
+    sent = message.head.sent / 1e9
+    kept: list[str] = []
+    for key in keys:
+        try:
+            deleted = await delete(
+                node, key, None, Stopwatch(), sent_before=sent, keep=lambda: kept.append(path)
+            )
+        except Exception as error:
+            log.warning("a DEL that was queued failed, and stays queued: %s: %s", key, error)
+            return False
+        if deleted:
+            log.info("replayed DEL of %s", key)
+    if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
         return False
     reach("recovery.intent")
     with suppress(FileNotFoundError):
         os.unlink(path)
     node.counters["replayed"] += 1
-    if deleted:
-        log.info("replayed DEL of %s", key)
     return True
 
 
@@ -90,13 +97,21 @@ def _read(path: str) -> Message:
         return decode(file.read(4 + HEAD_MAX + BODY_MAX + 1))
 
 
-def key_of(message: Message) -> AttachmentKey:
-    """What a DEL is about. Of the configuration it needs nothing but the network's name."""
-    config = judge_config(message.body)
+def keys_of(node: Node, message: Message) -> list[AttachmentKey]:
+    """What a DEL is about. Of the configuration it needs nothing but the network's name.
+
+    Without even that, it is about every interface of that name that the container has.
+    """
     environment = message.head.environment
-    return AttachmentKey(
-        config["name"], environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", "")
-    )
+    container_id, ifname = environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", "")
+    try:
+        return [AttachmentKey(judge_config(message.body)["name"], container_id, ifname)]
+    except CNIError:
+        of_container = node.journal.look(lambda ledger: ledger.of_container(container_id))
+        keys = [it.key for it in of_container if it.ifname == ifname]
+        if not keys:
+            raise
+        return keys
 
 
 def keep(directory: str, message: Message) -> None:

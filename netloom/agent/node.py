@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from ..cni import AttachmentKey
 from ..journal import Attachment, Journal
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan
 from ..kernel.dataplane import Dataplane
@@ -64,6 +65,8 @@ class Node:
             self._host = host.identity
         # Why an ADD would fail now, by what is wrong. Empty: it would not.
         self.troubles: dict[str, str] = {}
+        # Attachments that are gone from the kernel, while the disk did not take it yet.
+        self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()
 
     def require_container(self, namespace: Namespace) -> None:

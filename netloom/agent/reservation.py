@@ -115,7 +115,9 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         identity=(workload.namespace, workload.pod, key.container_id),
     )
     attempt = next(number for number in count() if not ledger.has_link(names.host_link(key, number)))
-    rank = len(ledger.of_container(key.container_id))
+    siblings = ledger.in_netns(wanted.netns_device, wanted.netns_inode)
+    taken = {routed.rank_of(Plan.decode(sibling.plan)) for sibling in siblings}
+    rank = next(number for number in count() if number not in taken)
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)

@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
+from ..cni.files import make_directories
 from ..failpoints import reach
 from . import schema
 from .errors import Closed, Damaged, InUse, JournalError, Unwritable
@@ -30,9 +31,11 @@ from .records import Operation
 T = TypeVar("T")
 Change = Callable[[Ledger], T]
 
-# The log of operations is written when nothing else was asked for so long, or when so many wait.
+# The log of operations is written when nothing else was asked for so long, when so many wait, or when
+# the first of them has waited for so long.
 _LOG_PATIENCE = 0.2
 _LOG_TOGETHER = 64
+_LOG_LATEST = 1.0
 # After so many commits, the WAL is folded into the file as soon as nothing else is to be done;
 # after so many pages, at once.
 _FOLD_AFTER = 200
@@ -83,6 +86,7 @@ class Journal:
         # Nothing in it is a nudge: there is something else to look at.
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._operations: list[Operation] = []
+        self._logged = 0.0
         self._lock = threading.Lock()
         self._closing = False
         self._commits = 0
@@ -132,6 +136,7 @@ class Journal:
         with self._lock:
             self._operations.append(operation)
             if len(self._operations) == 1:
+                self._logged = time.monotonic()
                 self._jobs.put(None)
 
     def close(self) -> None:
@@ -172,9 +177,10 @@ class Journal:
                 self._fold()
 
     def _ripe(self, *, idle: bool) -> list[Operation]:
-        """Operations to log: when nothing else is to be done, or when many wait."""
+        """Operations to log: when nothing else is to be done, when many wait, or one for long."""
         with self._lock:
-            if not idle and len(self._operations) < _LOG_TOGETHER:
+            is_young = time.monotonic() - self._logged < _LOG_LATEST
+            if not idle and is_young and len(self._operations) < _LOG_TOGETHER:
                 return []
             operations, self._operations = self._operations, []
             return operations
@@ -267,7 +273,7 @@ def _tell(job: _Job) -> None:
 def _locked(path: str) -> int:
     """Held as long as the process lives: a file of its own, since SQLite locks its own in other ways."""
     try:
-        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        make_directories(os.path.dirname(path) or ".", 0o700)
         fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as cause:
         raise Unwritable(f"cannot write to {os.path.dirname(path)}: {cause.strerror}") from None
@@ -288,6 +294,9 @@ def _locked(path: str) -> int:
 
 
 def _opened(path: str) -> sqlite3.Connection:
+    with suppress(OSError):  # SQLite will say what is wrong
+        # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
     try:
         version = schema.require_known(connection, path)

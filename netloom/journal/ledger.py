@@ -46,6 +46,12 @@ class Ledger:
         rows = self.connection.execute(f"{_SELECT} WHERE container_id = ? ORDER BY id", (container_id,))
         return [_attachment(row) for row in rows]
 
+    def in_netns(self, device: int, inode: int) -> list[Attachment]:
+        """All interfaces of one namespace, whoever they were made for."""
+        place = "netns_device = ? AND netns_inode = ?"
+        rows = self.connection.execute(f"{_SELECT} WHERE {place} ORDER BY id", (device, inode))
+        return [_attachment(row) for row in rows]
+
     def places(self, network: str | None = None) -> list[Place]:
         among, values = ("", ()) if network is None else (" WHERE network = ?", (network,))
         rows = self.connection.execute(f"{_PLACE} FROM attachment{among} ORDER BY id", values)

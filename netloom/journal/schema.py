@@ -35,7 +35,7 @@ CREATE TABLE attachment (
     UNIQUE (network, container_id, ifname)
 ) STRICT;
 
-CREATE INDEX attachment_by_container ON attachment (container_id);
+CREATE INDEX attachment_by_netns ON attachment (netns_device, netns_inode);
 CREATE INDEX attachment_unfinished ON attachment (state) WHERE state != 'committed';
 
 -- A row is held by an attachment, or rests; an address without a row is free.

@@ -37,6 +37,7 @@ GATEWAY6 = "fe80::1"
 # plugin behind ours, loses what it was told of its neighbours.
 GATEWAY = Route(f"{GATEWAY4}/32", link="lo", table=255, kind="local")
 
+_EVERYTHING = ("0.0.0.0/0", "::/0")
 # In the container: tables of interfaces that do not have the default route, and the rules that lead there.
 _TABLES = 7800
 
@@ -149,7 +150,7 @@ def _ways_out(it: Attached) -> list[Object]:
         if not of_family:
             continue
         via = of_family[0].next_hop
-        everything = "0.0.0.0/0" if ipv4 else "::/0"
+        everything = _EVERYTHING[0] if ipv4 else _EVERYTHING[1]
         if it.default:
             objects.append(_way(it, everything, via))
         objects += [_way(it, to, via) for to in it.destinations if (":" not in to) == ipv4]
@@ -172,6 +173,14 @@ def _ways_out(it: Attached) -> list[Object]:
 def _way(it: Attached, to: str, via: str, *, table: int = 254) -> Route:
     metric = 0 if it.default or table != 254 else it.rank
     return Route(to, link=it.ifname, via=via, onlink=True, metric=metric, table=table, on="attachment")
+
+
+def rank_of(made: Plan) -> int:
+    """Which of its namespace's interfaces a plan has made."""
+    for item in made.objects:
+        if isinstance(item, Route) and item.on == "attachment" and item.destination in _EVERYTHING:
+            return max(0, item.table - _TABLES)
+    return 0
 
 
 def result(it: Attached, netns: str, before: Result | None = None) -> Result:
