@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..cni import (
     AttachmentKey,
     CNIError,
@@ -24,28 +26,37 @@ from ..kernel import (
 )
 
 
-class KernelRefused(CNIError):
+class AgentError(CNIError):
+    """With a code of our own. Not as the class's `code`: another plugin's 100 must not become ours."""
+
+    CODE: ClassVar[int]
+
+    def __init__(self, msg: str, details: str = "") -> None:
+        super().__init__(msg, details, code=self.CODE)
+
+
+class KernelRefused(AgentError):
     """The kernel did not do what the plan needs."""
 
-    code = 100
+    CODE = 100
 
 
-class InTheWay(CNIError):
+class InTheWay(AgentError):
     """Something that is not ours is where the attachment would be."""
 
-    code = 102
+    CODE = 102
 
 
-class NotAsPlanned(CNIError):
+class NotAsPlanned(AgentError):
     """CHECK found differences."""
 
-    code = 103
+    CODE = 103
 
 
-class AttachedElsewhere(CNIError):
+class AttachedElsewhere(AgentError):
     """The key has an attachment already, in another namespace or with another configuration."""
 
-    code = 104
+    CODE = 104
 
 
 def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
