@@ -248,19 +248,27 @@ class NftElement(Object, frozen=True, tag="nft-element"):
             raise InvalidObject(f"{self.label}: {wrong}") from None
         return replace(self, key=key, value=value)
 
-    def _set(self, scope: Scope) -> nftables.Set | None:
-        return nftables.read_set(scope.at(self.on).netfilter, self.family, self.table, self.set)
-
     def _undo(self, scope: Scope) -> Undo:
         return lambda: self.remove(scope)
 
     def check(self, scope: Scope) -> list[Difference]:
-        of = self._set(scope)
+        namespace = scope.at(self.on)
+        of = namespace.findings.get(("set", self.family, self.table, self.set))
+        if isinstance(of, nftables.Set):
+            with suppress(KernelError):
+                differences = self._compared(of, namespace)
+                if not differences:
+                    return []
+        # What we knew of the set may be out of date.
+        of = nftables.read_set(namespace.netfilter, self.family, self.table, self.set)
         if of is None or of.key is None or of.interval:
             return missing(self.label)  # such a set never took it from us
+        return self._compared(of, namespace)
+
+    def _compared(self, of: nftables.Set, namespace: Namespace) -> list[Difference]:
         try:
             found = nftables.read_element(
-                scope.at(self.on).netfilter, self.family, self.table, self.set, of, self.key
+                namespace.netfilter, self.family, self.table, self.set, of, self.key
             )
             wanted = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
         except InvalidObject:
