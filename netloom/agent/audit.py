@@ -121,7 +121,7 @@ def _strangers(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]
     elements = {
         (it.set, tuple(it.key)) for plan in plans for it in plan.objects if isinstance(it, NftElement)
     }
-    for name in ("sources4", "sources6"):
+    for name in routed.SETS:
         for key in read_elements(host.netfilter, routed.TABLE.family, routed.TABLE.name, name) or ():
             if (name, tuple(key)) not in elements:
                 yield Finding("element", f"nft element {' . '.join(key)} of {name} belongs to no attachment")

@@ -26,11 +26,12 @@ async def collect(node: Node, request: Request, watch: Stopwatch) -> None:
     if valid is None:  # nothing was said of any: nothing can be judged
         return
     keep = {(it.container_id, it.ifname) for it in valid}
+    asked = boottime()
     places = await node.journal.ask(lambda ledger: ledger.places(request.network))
     stale = [it.key for it in places if (it.key.container_id, it.key.ifname) not in keep]
     watch.lap("list")
     reach("gc.listed")
-    failures = await _delete_all(node, stale)
+    failures = await _delete_all(node, stale, asked)
     watch.lap("delete")
     reach("gc.done")
     node.counters["collected"] += len(stale) - len(failures)
@@ -38,10 +39,12 @@ async def collect(node: Node, request: Request, watch: Stopwatch) -> None:
         raise failures[0] if len(failures) == 1 else Failures(failures)
 
 
-async def _delete_all(node: Node, keys: list[AttachmentKey]) -> list[CNIError]:
+async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> list[CNIError]:
+    """Those that were there when it was asked: a key may have come back since."""
+
     async def one(key: AttachmentKey) -> CNIError | None:
         try:
-            await delete(node, key, None, Stopwatch())
+            await delete(node, key, None, Stopwatch(), sent_before=asked)
             reach("gc.row")
         except Exception as error:
             return explained(error, key).at(context=f"failed to delete stale attachment {key}")
@@ -65,8 +68,7 @@ class Collector:
     async def round(self) -> list[AttachmentKey]:
         """One look at all of them. Gives back which were released."""
         node = self._node
-        places = await node.journal.ask(lambda ledger: ledger.places())
-        missing = [it for it in places if it.state == "committed" and not leads_there(it)]
+        missing = await asyncio.to_thread(self._missing)
         links = await node.look(link_names) if missing else {}
         gone = {it.id: it for it in missing if it.host_link not in links and not node.turns.is_busy(it.key)}
         now = boottime()
@@ -77,11 +79,17 @@ class Collector:
         released = []
         for place in ripe:
             reach("collect.found")
-            if await self._is_same(place) and await delete(node, place.key, None, Stopwatch()):
+            if await self._is_same(place) and await delete(
+                node, place.key, None, Stopwatch(), sent_before=now
+            ):
                 released.append(place.key)
                 node.counters["leaked"] += 1
                 reach("collect.done")
         return released
+
+    def _missing(self) -> list[Place]:
+        places = self._node.journal.survey(lambda ledger: ledger.places())
+        return [it for it in places if it.state == "committed" and not leads_there(it)]
 
     async def _is_same(self, place: Place) -> bool:
         found = await self._node.journal.ask(lambda ledger: ledger.find(place.key))

@@ -61,7 +61,8 @@ async def prepare(node: Node) -> None:
     except KernelError as error:
         # Containers hardly ever ask, and an address that the host has already serves as well.
         log.warning("containers that ask for their next hop may get no answer: %s", error)
-    await node.lay_down()
+    if not await node.has_table():
+        await node.lay_down()
     await node.measure_uplink()
 
 

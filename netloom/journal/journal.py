@@ -131,6 +131,16 @@ class Journal:
         except sqlite3.DatabaseError as cause:
             raise _explained(self.path, cause) from None
 
+    def survey(self, question: Change[T]) -> T:
+        """A question about many rows, on the calling thread; the writer need not wait for it."""
+        connection = read_only(self.path)
+        try:
+            return question(Ledger(connection))
+        except sqlite3.DatabaseError as cause:
+            raise _explained(self.path, cause) from None
+        finally:
+            connection.close()
+
     def log(self, operation: Operation) -> None:
         """Goes to disk with the next change, or soon without one. Nobody waits for it."""
         with self._lock:

@@ -128,6 +128,19 @@ class Ledger:
         ).fetchone()
         return None if row is None else row[0]
 
+    def count_held(self) -> tuple[int, int]:
+        """How many IPv4 and how many IPv6 addresses are held."""
+        counted = dict(
+            self.connection.execute(
+                "SELECT length(ip), count(*) FROM address WHERE attachment IS NOT NULL GROUP BY length(ip)"
+            )
+        )
+        return counted.get(4, 0), counted.get(16, 0)
+
+    def plans(self) -> Iterator[bytes]:
+        for (plan,) in self.connection.execute("SELECT plan FROM attachment"):
+            yield plan
+
     def forget_rested(self, before: float) -> int:
         """Rows of addresses that rested long ago say nothing any more."""
         return self.connection.execute("DELETE FROM address WHERE released < ?", (before,)).rowcount

@@ -37,9 +37,15 @@ GATEWAY6 = "fe80::1"
 # plugin behind ours, loses what it was told of its neighbours.
 GATEWAY = Route(f"{GATEWAY4}/32", link="lo", table=255, kind="local")
 
+# RFC 8200, section 5. On a link of less, the kernel has no IPv6, and no settings for it either.
+IPV6_MTU = 1280
+
 _EVERYTHING = ("0.0.0.0/0", "::/0")
 # In the container: tables of interfaces that do not have the default route, and the rules that lead there.
 _TABLES = 7800
+
+# Who may send what: by family, a link and an address.
+SETS = ("sources4", "sources6")
 
 TABLE = NftTable(
     "inet",
@@ -108,7 +114,7 @@ def plan(it: Attached) -> Plan:
     objects.append(
         Veth(it.host_link, it.ifname, mac=HOST_MAC, peer_mac=it.mac, mtu=it.mtu, peer_on="attachment")
     )
-    if it.ipv6:
+    if it.ipv6 and it.mtu >= IPV6_MTU:
         objects += _quiet(it)
     objects.append(Up("lo", stay=True, on="attachment"))
     if any(not address.is_ipv4 for address in it.addresses):
@@ -127,7 +133,7 @@ def _source(it: Attached, address: Assigned) -> NftElement:
     return NftElement(
         family="inet",
         table=TABLE.name,
-        set="sources4" if address.is_ipv4 else "sources6",
+        set=SETS[0] if address.is_ipv4 else SETS[1],
         key=(it.host_link, address.text),
     )
 

@@ -52,12 +52,13 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         return f"nft table {self.family} {self.name}"
 
     @property
-    def _comment(self) -> str:
+    def comment(self) -> str:
+        """Says whose it is, and of which body."""
         return f"{OWNER} {hashlib.sha256(self.body.encode()).hexdigest()[:16]}"
 
     @property
     def _text(self) -> str:
-        return f'table {self.family} {self.name} {{\ncomment "{self._comment}"\n{self.body}\n}}\n'
+        return f'table {self.family} {self.name} {{\ncomment "{self.comment}"\n{self.body}\n}}\n'
 
     def apply(self, scope: Scope) -> Undo | None:
         namespace = scope.at(self.on)
@@ -76,8 +77,8 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         found = nftables.read_structure(connection, self.family, self.name)
         if comment is None or found is None:
             return missing(self.label)
-        if comment != self._comment:
-            return compare(self.label, ("owner", self._comment, comment or "nobody"))
+        if comment != self.comment:
+            return compare(self.label, ("owner", self.comment, comment or "nobody"))
         wanted = self._planned()
         return compare(
             self.label,
@@ -106,8 +107,8 @@ class NftTable(Object, frozen=True, tag="nft-table"):
             comment = nftables.read_table(namespace.netfilter, self.family, self.name)
             if comment is None:
                 return
-            if comment != self._comment:
-                raise Conflict(compare(self.label, ("owner", self._comment, comment or "nobody")))
+            if comment != self.comment:
+                raise Conflict(compare(self.label, ("owner", self.comment, comment or "nobody")))
             try:
                 namespace.nft.run(f"delete table {self.family} {self.name}")
                 return
@@ -332,7 +333,7 @@ def lay_down(namespace: Namespace, table: NftTable, elements: Sequence[NftElemen
     additions = _additions(table, elements)
     # To create it, and not only to add to it, says that nobody else's may be there.
     creation = (
-        f'create table {table.family} {table.name} {{\ncomment "{table._comment}"\n}}\n'
+        f'create table {table.family} {table.name} {{\ncomment "{table.comment}"\n}}\n'
         f"table {table.family} {table.name} {{\n{table.body}\n}}\n"
     )
     for last in (False, True):
