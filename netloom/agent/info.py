@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from .. import __version__
-from ..journal import Ledger
-from . import intents
-from .node import Node
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+class Info(Struct, frozen=True, kw_only=True):
+    """The answer to the question `info`. One of an older agent may lack what it did not know of."""
+
+    version: str
+    process: int
+    state_dir: str = ""
+    socket: str = ""
+    boot_id: str = ""
+    mtu: int = 0
+    started: float = 0.0
+    attachments: Mapping[str, int] = {}
+    intents: int = 0
+    under_way: int = 0
+    troubles: Sequence[str] = ()
+    counters: Mapping[str, int] = {}
 
 
 async def info(node: Node) -> bytes:
+    # Whoever asks reads `Info` alone, and need not load what an agent is made of.
+    from ..journal import Ledger
+    from . import intents
+
     counts = await node.journal.ask(Ledger.count)
     return msgspec.json.encode(
-        {
-            "version": __version__,
-            "process": os.getpid(),
-            "state_dir": node.settings.state_dir,
-            "socket": node.settings.socket,
-            "boot_id": node.boot_id,
-            "mtu": node.mtu,
-            "started": node.started,
-            "attachments": counts,
-            "intents": len(intents.waiting(node.settings.intents)),
-            "under_way": node.dataplane.under_way,
-            "troubles": [*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
-            "counters": dict(sorted(node.counters.items())),
-        }
+        Info(
+            version=__version__,
+            process=os.getpid(),
+            state_dir=node.settings.state_dir,
+            socket=node.settings.socket,
+            boot_id=node.boot_id,
+            mtu=node.mtu,
+            started=node.started,
+            attachments={str(state): count for state, count in counts.items()},
+            intents=len(intents.waiting(node.settings.intents)),
+            under_way=node.dataplane.under_way,
+            troubles=[*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
+            counters=dict(sorted(node.counters.items())),
+        )
     )

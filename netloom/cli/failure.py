@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 
 from ..cni import (
     AttachmentBusy,
@@ -72,6 +73,16 @@ class UsageError(Exception):
     """The command was called in a way that cannot work: a bad argument or variable."""
 
 
+class CommandFailed(Exception):
+    """A command could not do what it is for. `said` are lines of whoever knows more, such as a log's last."""
+
+    def __init__(self, text: str, advice: str, *, status: int = FAILED, said: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.advice = advice
+        self.status = status
+        self.said = tuple(said)
+
+
 class Advised(Exception):
     """An error for which the command knows better advice than its type has."""
 
@@ -94,6 +105,8 @@ def report(error: Exception, args: argparse.Namespace) -> int:
     fields: dict[str, object]
     if isinstance(error, UsageError):
         status, fields, lines = USAGE, {"error": str(error)}, [f"error: {printable(str(error))}"]
+    elif isinstance(error, CommandFailed):
+        status, fields, lines = _failed(error)
     elif isinstance(error, CNIError | Advised):
         status, fields, lines = _explained(error)
     elif "netloom.kernel" in sys.modules and (explained := _explained_by_kernel(error)):
@@ -113,6 +126,12 @@ def _explained_by_kernel(error: Exception) -> tuple[int, dict[str, object], list
     from .kernel_failure import explained
 
     return explained(error)
+
+
+def _failed(error: CommandFailed) -> tuple[int, dict[str, object], list[str]]:
+    fields: dict[str, object] = {"error": str(error), "said": list(error.said), "next": error.advice}
+    lines = [f"error: {error}", *(f"said:  {shortened(line, 500)}" for line in error.said)]
+    return error.status, fields, [*map(printable, lines), f"next:  {error.advice}"]
 
 
 def _explained(raised: CNIError | Advised) -> tuple[int, dict[str, object], list[str]]:

@@ -57,3 +57,15 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str] | None = None) ->
     return [
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def age(seconds: float) -> str:
+    """How long something has been so, as people say it: one number, rounded down.
+
+    >>> age(59.9), age(3600), age(200000)
+    ('59s', '60m', '2d')
+    """
+    for size, unit, limit in ((1, "s", 120), (60, "m", 7200), (3600, "h", 172800)):
+        if seconds < limit:
+            return f"{max(int(seconds), 0) // size}{unit}"
+    return f"{int(seconds) // 86400}d"

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from .machine import Machine
 from .stage import HangingPlugin, Stage
 
 
@@ -27,3 +29,19 @@ def bound_by_permissions() -> tuple[str, ...]:
     if os.geteuid() != 0:
         return ()
     return ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+
+
+@pytest.fixture
+def bare() -> Iterator[Machine]:
+    """A machine on which nothing of netloom is yet."""
+    with tempfile.TemporaryDirectory(prefix="m-", dir="/run") as directory, Machine(Path(directory)) as made:
+        yield made
+
+
+@pytest.fixture
+def machine(bare: Machine) -> Machine:
+    """A machine after `netloom up`."""
+    # A host has an address to speak from.
+    bare.node.inside("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+    bare.brought_up()
+    return bare

@@ -160,9 +160,11 @@ class Stage:
         """A verb of `netloom cni` that takes a cache directory; here it is the stage's own."""
         return self.run("cni", verb, *words, "--cache-dir", str(self.cache), **options)
 
-    def start(self, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+    def start(
+        self, *words: str, stdout: int = subprocess.PIPE, prefix: Iterable[str] = ()
+    ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [NETLOOM, *words],
+            [*prefix, NETLOOM, *words],
             env=self.env,
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
@@ -183,14 +185,14 @@ class Stage:
         )
         return _outcome(done.returncode, done.stdout, done.stderr)
 
-    def on_a_terminal(self, *words: str) -> Outcome:
+    def on_a_terminal(self, *words: str, prefix: Iterable[str] = ()) -> Outcome:
         """Runs the command with a terminal as its standard output."""
         terminal, theirs = os.openpty()
         attributes = termios.tcgetattr(theirs)
         attributes[1] &= ~termios.OPOST  # or every newline would come with a carriage return
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
         try:
-            process = self.start(*words, stdout=theirs)
+            process = self.start(*words, stdout=theirs, prefix=prefix)
         finally:
             os.close(theirs)
         shown = b""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ..difference import Difference, compare
-from ..errors import Conflict
+from ..errors import Conflict, Refused
 from ..netlink import link, nsid
 from ..values import require_link_name, require_mac
-from .base import Departure, LinkName, Scope, Where
+from .base import Departure, LinkName, Scope, Undo, Where
 from .link import LinkObject, find
 
 
@@ -38,6 +38,13 @@ class Veth(LinkObject, frozen=True, tag="veth"):
         peer = link.properties(name=self.peer, mac=self.peer_mac, mtu=self.mtu, txqlen=self.txqlen)
         netns = None if self.peer_on == self.on else scope.at(self.peer_on).fileno()
         return link.veth_peer(peer, netns)
+
+    def _keep_or_explain(self, scope: Scope, refused: Refused) -> Undo | None:
+        """The kernel says "exists" of either end, and not of which."""
+        if find(scope.at(self.on), self.name) is None and find(scope.at(self.peer_on), self.peer) is not None:
+            name = self.peer if self.peer_on == "host" else f"{self.peer} ({self.peer_on})"
+            raise Conflict(compare(self.label, (f"the name of its peer, {name},", "free", "taken")))
+        return super()._keep_or_explain(scope, refused)
 
     def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
         differences = super().drift(found, scope)

@@ -1,0 +1,123 @@
+"""The other end of the agent's socket, for the command line: one question, one answer, and a deadline."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Self
+
+import msgspec
+
+from .info import Info
+from .protocol import LENGTH, VERSION, Head, encode
+
+_CREDENTIALS = struct.Struct("3i")
+_LARGEST = 16 << 20
+# Between two attempts to enter a queue that is full.
+_PAUSE = 0.01
+
+
+class AgentError(Exception):
+    """The agent could not be asked, and why."""
+
+
+class NotRunning(AgentError):
+    """Nobody listens there."""
+
+
+class Silent(AgentError):
+    """Somebody listens, and did not answer in time. `process` is who, if that can be known."""
+
+    def __init__(self, text: str, process: int = 0) -> None:
+        super().__init__(text)
+        self.process = process
+
+
+class Connection:
+    """To whoever listens at `path`; all that is asked on it has to be answered within `timeout` seconds."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        self.path = path
+        self._deadline = time.monotonic() + timeout
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._connect()
+            credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except BaseException:
+            self._socket.close()
+            raise
+        # The process that listens. 0: one that cannot be seen from this PID namespace.
+        self.process: int = _CREDENTIALS.unpack(credentials)[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def info(self) -> Info:
+        try:
+            return msgspec.json.decode(self.ask("info"), type=Info)
+        except msgspec.MsgspecError as cause:
+            raise AgentError(f"what listens at {self.path} is no agent of netloom: {cause}") from None
+
+    def ask(self, question: str) -> bytes:
+        try:
+            self._set_patience()
+            self._socket.sendall(encode(Head(protocol=VERSION, question=question)))
+            (size,) = LENGTH.unpack(self._receive(LENGTH.size))
+            if not 1 <= size <= _LARGEST:
+                raise AgentError(f"what listens at {self.path} is no agent of netloom")
+            reply = self._receive(size)
+        except TimeoutError:
+            raise self._silent() from None
+        except OSError as cause:
+            raise AgentError(f"the agent at {self.path} hung up: {cause.strerror or cause}") from None
+        if reply[0] != 0:
+            raise AgentError(f"the agent at {self.path} refused: {_reason(reply[1:])}")
+        return reply[1:]
+
+    def _connect(self) -> None:
+        while True:
+            try:
+                self._set_patience()
+                self._socket.connect(self.path)
+                return
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+            except TimeoutError:
+                raise self._silent() from None
+            except (FileNotFoundError, ConnectionRefusedError):
+                raise NotRunning(f"no agent answers at {self.path}") from None
+            except OSError as cause:
+                raise AgentError(f"cannot ask the agent at {self.path}: {cause.strerror or cause}") from None
+
+    def _set_patience(self) -> None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _receive(self, size: int) -> bytes:
+        received = b""
+        while len(received) < size:
+            self._set_patience()
+            chunk = self._socket.recv(size - len(received))
+            if not chunk:
+                raise AgentError(f"the agent at {self.path} hung up")
+            received += chunk
+        return received
+
+    def _silent(self) -> Silent:
+        process = getattr(self, "process", 0)
+        who = f" (process {process})" if process else ""
+        return Silent(f"the agent at {self.path}{who} does not answer", process)
+
+
+def _reason(output: bytes) -> str:
+    try:
+        document = msgspec.json.decode(output, type=dict[str, object])
+    except msgspec.MsgspecError:
+        return output.decode(errors="replace")[:200]
+    return str(document.get("msg") or document.get("error"))

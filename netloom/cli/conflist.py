@@ -1,0 +1,147 @@
+"""The network's file that `netloom up` writes, and whether one that is there already will do."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..agent.install import Receipt, read
+from ..cni import CNIError, parse_network
+from ..ipam import PoolConfig, parse_pools
+from .failure import CommandFailed, UsageError
+from .networks import check_network, plugin_of
+from .status import CONFIGURATION
+
+FILE = "10-netloom.conflist"
+
+# What podman 4 and containerd 1.6 read; 1.1.0 brings GC and STATUS.
+DEFAULT_VERSION = "1.0.0"
+DEFAULT_NAME = "netloom"
+DEFAULT_POOLS = ("10.78.0.0/16", "fd78::/64")
+
+# podman replaces the capabilities of a plugin that does not declare `ips`.
+CAPABILITIES = ("ips", "mac", "dns")
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What was asked for. What is None was not: it stays as it is, or becomes the default."""
+
+    network: str | None = None
+    pools: tuple[str, ...] | None = None
+    mtu: int | None = None
+    cni_version: str | None = None
+
+
+class Decision(Struct, frozen=True):
+    """Which content the file is to have, and the network's values. Of somebody else's, it is what it has."""
+
+    path: str
+    content: bytes
+    values: Options
+    is_ours: bool = True
+
+
+def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> Decision:
+    """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong."""
+    path = os.path.join(directory, FILE)
+    given = _checked(given)
+    try:
+        before = read(path)
+    except OSError as cause:
+        raise CommandFailed(f"{path}: {cause.strerror}", "mend it or move it away") from None
+    if before is None:
+        return _written(path, Options(), given)
+    try:
+        values = values_of(before)
+        differences = _differences(values, given)
+    except CNIError as error:
+        values, differences = Options(), [str(error)]
+    # What stands there to the letter as we would write it is ours, also if that was not written down.
+    if values.network and (known.is_ours(path, before) or before == _rendered(values)):
+        return _written(path, values, given)
+    if not differences:
+        return Decision(path, before, values, is_ours=False)
+    if force:
+        return _written(path, Options(), given)
+    raise CommandFailed(
+        f"{path} was not written by `netloom up`, or was changed since: {'; '.join(differences)}",
+        "change that file, leave the options out that differ, or replace it with --force",
+        status=CONFIGURATION,
+    )
+
+
+def _checked(given: Options) -> Options:
+    """With pools spelled as they are shown. Judged by what judges every ADD."""
+    try:
+        pools = given.pools and tuple(it.cidr for it in parse_pools([PoolConfig(it) for it in given.pools]))
+        checked = replace(given, pools=pools)
+        check_network(_rendered(checked))
+    except CNIError as error:
+        raise UsageError(str(error)) from None
+    return checked
+
+
+def _written(path: str, before: Options, given: Options) -> Decision:
+    values = Options(
+        network=given.network or before.network,
+        pools=given.pools or before.pools,
+        mtu=before.mtu if given.mtu is None else given.mtu,
+        cni_version=given.cni_version or before.cni_version,
+    )
+    content = _rendered(values)
+    return Decision(path, content, values_of(content))
+
+
+def _rendered(values: Options) -> bytes:
+    plugin: dict[str, Any] = {
+        "type": "netloom",
+        "pools": [{"cidr": cidr} for cidr in values.pools or DEFAULT_POOLS],
+        "capabilities": dict.fromkeys(CAPABILITIES, True),
+    }
+    if values.mtu:
+        plugin["mtu"] = values.mtu
+    document = {
+        "cniVersion": values.cni_version or DEFAULT_VERSION,
+        "name": values.network or DEFAULT_NAME,
+        "plugins": [plugin],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def values_of(content: bytes) -> Options:
+    """What a file says. Raises a `CNIError` if it says nothing of a network of ours."""
+    config = parse_network(content)
+    plugin = plugin_of(config)
+    if plugin is None:
+        raise CNIError(f'network "{config.name}" has no plugin of type netloom')
+    check_network(content)
+    pools = parse_pools(msgspec.convert(plugin.raw["pools"], list[PoolConfig]))
+    return Options(
+        network=config.name,
+        pools=tuple(pool.cidr for pool in pools),
+        mtu=int(plugin.raw.get("mtu") or 0),
+        cni_version=config.cni_version,
+    )
+
+
+def _differences(values: Options, given: Options) -> list[str]:
+    return [
+        f"{what} is {_shown(found)}, not {_shown(wanted)}"
+        for what, found, wanted in (
+            ("its name", values.network, given.network),
+            ("its pools", values.pools, given.pools),
+            ("its MTU", values.mtu, given.mtu),
+            ("its cniVersion", values.cni_version, given.cni_version),
+        )
+        if wanted is not None and found != wanted
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return str(value or "none")

@@ -1,0 +1,104 @@
+"""Stop the agent. Containers keep their networks, and can be deleted meanwhile; nothing can be attached.
+
+The plugin and the network's configuration stay, since runtimes need both to delete containers. With
+--purge, everything that is netloom's goes: attachments, which cuts their containers off, the firewall's
+table, the network's file and the plugin that `netloom up` installed, the journal, the socket, queued DELs.
+What was changed by somebody else stays, and is named. That the kernel forwards packets stays, too.
+
+examples:
+  netloom down
+  netloom down --purge
+  netloom down --purge --yes --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+
+from .agent_process import Place, stop, undisturbed
+from .arguments import add_json, seconds
+from .failure import CommandFailed, UsageError
+from .journal import explained, ledger
+from .output import complain, printable, require_output, say
+from .place import add_conf_dir, add_place
+from .privileges import require_root
+from .status import FAILED
+from .views import for_a_person, print_json
+
+if TYPE_CHECKING:
+    from .purge import Purged
+
+_KEPT_ALIVE = "containers keep their networks; what is deleted now is cleaned up by the next `netloom up`"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--purge", action="store_true", help="remove everything of netloom from this machine")
+    parser.add_argument("--yes", action="store_true", help="do not ask before a purge")
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=20.0,
+        metavar="SECONDS",
+        help="how long the agent may take to finish what it is doing (default 20)",
+    )
+    add_place(parser)
+    add_conf_dir(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    require_output()
+    require_root("stopping the agent")
+    place = Place(args.state_dir, args.socket)
+    if args.purge and not args.yes and not _agreed(args):
+        raise CommandFailed("nothing was done", "say yes, or give --yes")
+    with undisturbed(place, args.timeout):
+        process = stop(place, args.timeout)
+        purged = _purged(place, args.conf_dir) if args.purge else None
+    if for_a_person(args.json):
+        _show(process, purged)
+    else:
+        change = "not running" if process is None else "stopped"
+        document: dict[str, object] = {"agent": {"change": change, "process": process}}
+        print_json(document | ({} if purged is None else to_builtins(purged)))
+    return FAILED if purged is not None and purged.failed else 0
+
+
+def _purged(place: Place, conf_dir: str) -> Purged:
+    from .purge import purge
+
+    with explained():
+        return purge(place, conf_dir)
+
+
+def _agreed(args: argparse.Namespace) -> bool:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("--purge removes everything, and there is nobody to ask: give --yes")
+    with ledger(args) as journal:
+        count = 0 if journal is None else sum(journal.count().values())
+    attachments = f"{count} attachment{'' if count == 1 else 's'}"
+    complain(
+        f"This removes netloom from this machine, and with it the networks of {attachments}.",
+        "Go on? [y/N]",
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _show(process: int | None, purged: Purged | None) -> None:
+    say("agent not running" if process is None else f"agent stopped: process {process}")
+    if purged is None:
+        say(_KEPT_ALIVE)
+        return
+    say(*(printable(f"removed  {it}") for it in purged.removed))
+    say(*(printable(f"kept     {it.what}: {it.why}") for it in purged.kept))
+    if not purged.removed:
+        say("nothing of netloom was there")
+    if purged.failed:
+        complain(
+            *(printable(f"error: {it.what}: {it.why}") for it in purged.failed),
+            "next:  mend what is in the way, and run it again; the journal is still there",
+        )

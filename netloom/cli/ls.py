@@ -1,0 +1,90 @@
+"""List attachments, as the journal has them; an agent need not run.
+
+examples:
+  netloom ls
+  netloom ls mynet --wide
+  netloom ls --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from typing import Any
+
+from ..journal import Attachment
+from ..kernel import Plan, Veth
+from ..kernel.values import shown_ip
+from .arguments import add_json
+from .journal import ledger
+from .output import say
+from .place import add_state_dir
+from .views import age, for_a_person, print_json, table
+
+# Of a container's ID, as other tools show it.
+_SHORT = 12
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("network", metavar="NETWORK", nargs="?", help="only those of one network")
+    parser.add_argument("--wide", action="store_true", help="whole container IDs, and namespaces")
+    add_state_dir(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    found = _found(args)
+    if not for_a_person(args.json):
+        print_json(found)
+    elif found:
+        header = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "POD", "HOST LINK", "STATE", "AGE"]
+        say(*table([_row(it, args.wide) for it in found], [*header, *(["NETNS"] if args.wide else [])]))
+    else:
+        say("nothing is attached" if args.network is None else f"nothing is attached to {args.network}")
+    return 0
+
+
+def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
+    with ledger(args) as journal:
+        if journal is None:
+            return []
+        addresses = defaultdict(list)
+        for _, ip, number in journal.held():
+            addresses[number].append(ip)
+        rows = [it for it in journal.attachments() if args.network in (None, it.network)]
+        rows.sort(key=lambda it: (it.network, it.id))
+        return [_described(it, sorted(addresses[it.id], key=lambda ip: (len(ip), ip))) for it in rows]
+
+
+def _described(row: Attachment, addresses: list[bytes]) -> dict[str, Any]:
+    veth = next((it for it in Plan.decode(row.plan).objects if isinstance(it, Veth)), None)
+    return {
+        "network": row.network,
+        "containerID": row.container_id,
+        "ifName": row.ifname,
+        "addresses": [shown_ip(ip) for ip in addresses],
+        "mac": veth and veth.peer_mac,
+        "mtu": veth and veth.mtu,
+        "hostLink": row.host_link,
+        "netns": row.netns,
+        "state": row.state,
+        "created": row.created_at,
+        "workload": {"namespace": row.namespace, "pod": row.pod, "uid": row.uid},
+    }
+
+
+def _row(it: dict[str, Any], wide: bool) -> list[str]:
+    container, workload = it["containerID"], it["workload"]
+    row = [
+        it["network"],
+        container if wide else container[:_SHORT],
+        it["ifName"],
+        ",".join(it["addresses"]) or "-",
+        # podman has pods without namespaces.
+        "/".join(filter(None, (workload["namespace"], workload["pod"]))) or "-",
+        it["hostLink"],
+        it["state"],
+        age(time.time() - it["created"]),
+    ]
+    return [*row, it["netns"]] if wide else row

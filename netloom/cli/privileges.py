@@ -1,0 +1,13 @@
+"""What only root can do is refused before it is begun."""
+
+from __future__ import annotations
+
+import os
+
+from .failure import CommandFailed
+
+
+def require_root(what: str) -> None:
+    """`what` the command does that needs it, as the middle of a sentence."""
+    if os.geteuid() != 0:
+        raise CommandFailed(f"{what} needs root", "run it as root")

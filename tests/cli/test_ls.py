@@ -1,0 +1,68 @@
+"""`netloom ls`: what is attached."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from .machine import Machine
+from .stage import Outcome
+
+pytestmark = pytest.mark.kernel
+
+POD = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=api-0;K8S_POD_UID=u-1;K8S_POD_INFRA_CONTAINER_ID=x"
+
+
+def test_every_attachment_is_listed_with_all_that_is_known(machine: Machine) -> None:
+    container = machine.node.container()
+    result = machine.attach(container, CNI_ARGS=POD)
+    (found,) = machine.listed()
+    assert time.time() - found.pop("created") < 60
+    assert found.pop("containerID").startswith("cnitool-")
+    host, inside = result["interfaces"]
+    assert found == {
+        "network": "netloom",
+        "ifName": "eth0",
+        "addresses": ["10.78.0.1", "fd78::1"],
+        "mac": inside["mac"],
+        "mtu": inside["mtu"],
+        "hostLink": host["name"],
+        "netns": f"/run/netns/{container}",
+        "state": "committed",
+        "workload": {"namespace": "shop", "pod": "api-0", "uid": "u-1"},
+    }
+
+
+def test_one_network_may_be_asked_for_and_no_agent_is_needed(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.end_agent()
+    assert len(machine.listed("netloom")) == 1
+    assert machine.listed("other") == []
+
+
+def test_on_a_terminal_containers_are_short_unless_they_are_wanted_whole(machine: Machine) -> None:
+    container = machine.node.container()
+    machine.attach(container, CNI_ARGS=POD)
+    (whole,) = machine.listed()
+    header, row = machine.on_a_terminal("ls").stdout.splitlines()
+    assert header.split("  ")[0] == "NETWORK"
+    assert row.split()[1] == whole["containerID"][:12]
+    assert row.split()[4] == "shop/api-0"
+    _, wide = machine.on_a_terminal("ls", "--wide").stdout.splitlines()
+    assert wide.split()[1] == whole["containerID"]
+    assert wide.split()[-1] == f"/run/netns/{container}"
+
+
+def test_nothing_is_said_to_be_nothing(bare: Machine) -> None:
+    assert bare.run("ls") == Outcome(0, "[]\n", "")
+    assert bare.on_a_terminal("ls") == Outcome(0, "nothing is attached\n", "")
+    assert bare.on_a_terminal("ls", "blue") == Outcome(0, "nothing is attached to blue\n", "")
+
+
+def test_a_journal_that_is_none_is_an_error_with_its_name(bare: Machine) -> None:
+    bare.node.state_dir.mkdir()
+    bare.journal.write_bytes(b"no database at all, by any means" * 100)
+    outcome = bare.run("ls", "--json")
+    assert outcome.status == 1
+    assert str(bare.journal) in outcome.error["error"]

@@ -1,0 +1,290 @@
+"""`netloom up`: from nothing to a node, again and again, and what may be in its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netloom import __version__
+
+from ..agent.stage import PLUGIN
+from ..lanes import ROOT
+from .machine import Machine
+
+pytestmark = pytest.mark.kernel
+
+# An agent as another version of netloom would start it.
+_OLDER = "import netloom; netloom.__version__ = '0.0.9'; from netloom.cli.main import main; main(['agent'])"
+
+
+def network(machine: Machine) -> dict[str, object]:
+    document: dict[str, object] = json.loads(machine.conflist.read_text())
+    return document
+
+
+def test_a_bare_machine_becomes_a_node_that_attaches_containers(bare: Machine) -> None:
+    done = bare.brought_up()
+    assert [done[part]["change"] for part in ("plugin", "agent", "network")] == [
+        "installed",
+        "started",
+        "installed",
+    ]
+    assert bare.plugin.read_bytes() == PLUGIN.read_bytes()
+    assert os.access(bare.plugin, os.X_OK)
+    result = bare.attach(bare.node.container())
+    assert [ip["address"] for ip in result["ips"]] == ["10.78.0.1/32", "fd78::1/128"]
+    assert bare.node.audit() == []
+
+
+def test_the_network_declares_what_runtimes_ask_for(machine: Machine) -> None:
+    assert network(machine) == {
+        "cniVersion": "1.0.0",
+        "name": "netloom",
+        "plugins": [
+            {
+                "type": "netloom",
+                "pools": [{"cidr": "10.78.0.0/16"}, {"cidr": "fd78::/64"}],
+                "capabilities": {"ips": True, "mac": True, "dns": True},
+            }
+        ],
+    }
+
+
+def test_a_second_up_changes_nothing_and_says_so(machine: Machine) -> None:
+    files = (machine.plugin, machine.conflist)
+    before = [os.stat(path) for path in files]
+    process = machine.agent
+    done = machine.brought_up()
+    assert {done[part]["change"] for part in ("plugin", "agent", "network")} == {"kept"}
+    assert machine.agent == process == done["agent"]["process"]
+    assert [(it.st_ino, it.st_mtime_ns) for it in map(os.stat, files)] == [
+        (it.st_ino, it.st_mtime_ns) for it in before
+    ]
+
+
+def test_on_a_terminal_it_says_what_it_did(machine: Machine) -> None:
+    outcome = machine.on_a_terminal("up", "--plugin-dir", str(machine.stage.plugins))
+    assert outcome.status == 0
+    lines = outcome.stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [
+        ["plugin", "kept"],
+        ["agent", "kept"],
+        ["network", "kept"],
+    ]
+    assert lines[3] == "nothing to do: all of it was there"
+
+
+def test_the_agent_is_alone_in_its_session_and_keeps_a_log(machine: Machine) -> None:
+    process = machine.agent
+    assert process is not None
+    assert os.getsid(process) == process
+    assert os.readlink(f"/proc/{process}/cwd") == "/"
+    assert (machine.node.state_dir / "agent.log").stat().st_size > 0
+
+
+def test_options_stay_until_others_are_given(bare: Machine) -> None:
+    bare.brought_up("--network", "blue", "--pool", "10.20.0.0/24", "--mtu", "1400", "--cni-version", "1.1.0")
+    assert bare.brought_up()["network"]["change"] == "kept"
+    done = bare.brought_up("--mtu", "1300")["network"]
+    assert (done["change"], done["name"], done["pools"], done["mtu"], done["cniVersion"]) == (
+        "replaced",
+        "blue",
+        ["10.20.0.0/24"],
+        1300,
+        "1.1.0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pool", "10.20.0.0/33"], "10.20.0.0/33"),
+        (["--pool", "10.20.0.0/16", "--pool", "10.20.1.0/24"], "overlap"),
+        (["--mtu", "100"], "100"),
+        (["--network", "a/b"], "network name"),
+        (["--cni-version", "7.0.0"], "7.0.0"),
+        (["--socket", "/" + "x" * 120], "--socket"),
+        (["--state-dir", ""], "--state-dir"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_before_anything_is_done(
+    bare: Machine, options: list[str], said: str
+) -> None:
+    outcome = bare.up(*options)
+    assert outcome.status == 2
+    assert said in outcome.stderr
+    assert not bare.plugin.exists()
+    assert not bare.node.state_dir.exists()
+
+
+def test_a_plugin_that_runs_is_replaced_without_waiting_for_it(machine: Machine) -> None:
+    installed = machine.plugin.read_bytes()
+    machine.plugin.write_bytes(installed + b"\0")
+    running = subprocess.Popen(
+        [machine.plugin],
+        env={"CNI_COMMAND": "ADD"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        assert machine.brought_up()["plugin"]["change"] == "replaced"
+        assert running.poll() is None
+        assert machine.plugin.read_bytes() == installed
+    finally:
+        running.communicate()
+    assert sorted(os.listdir(machine.stage.plugins)) == ["netloom"]
+
+
+def test_a_network_of_somebody_else_is_not_replaced_unless_that_is_asked_for(bare: Machine) -> None:
+    plugin = '{"type":"netloom","pools":[{"cidr":"10.4.0.0/24"}]}'
+    by_hand = f'{{"cniVersion":"1.0.0","name":"blue","plugins":[{plugin}]}}'.encode()
+    bare.conflist.write_bytes(by_hand)
+    outcome = bare.up("--pool", "10.5.0.0/24", "--json")
+    assert outcome.status == 3
+    assert "10.4.0.0/24" in outcome.error["error"]
+    assert "--force" in outcome.error["next"]
+    assert bare.conflist.read_bytes() == by_hand
+    assert bare.agent is None
+    done = bare.brought_up("--pool", "10.4.0.0/24")["network"]
+    assert (done["change"], done["name"], bare.conflist.read_bytes()) == ("kept", "blue", by_hand)
+    assert bare.brought_up("--pool", "10.5.0.0/24", "--force")["network"]["change"] == "replaced"
+    assert network(bare)["name"] == "netloom"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"bridge"}]}']
+)
+def test_a_file_in_the_networks_place_that_is_none_is_named(bare: Machine, content: str) -> None:
+    bare.conflist.write_text(content)
+    outcome = bare.up("--json")
+    assert outcome.status == 3
+    assert str(bare.conflist) in outcome.error["error"]
+    assert bare.conflist.read_text() == content
+    assert bare.brought_up("--force")["network"]["change"] == "replaced"
+
+
+def test_a_network_that_sorts_first_and_another_of_ours_are_reported(bare: Machine) -> None:
+    (bare.stage.networks / "05-bridge.conflist").write_text(
+        '{"cniVersion":"1.0.0","name":"b","plugins":[{"type":"bridge"}]}'
+    )
+    (bare.stage.networks / "20-old.conflist").write_text(
+        '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"netloom","pools":[{"cidr":"10.6.0.0/24"}]}]}'
+    )
+    first, second = bare.brought_up()["warnings"]
+    assert "05-bridge.conflist" in first
+    assert "20-old.conflist" in second
+
+
+def test_without_a_working_agent_no_network_is_written_and_its_last_words_are_shown(bare: Machine) -> None:
+    bare.node.state_dir.mkdir()
+    bare.journal.write_bytes(b"no database at all, by any means" * 100)
+    outcome = bare.up("--json")
+    assert outcome.status == 1
+    assert any("journal.db" in line for line in outcome.error["said"])
+    assert "agent.log" in outcome.error["next"]
+    assert not bare.conflist.exists()
+
+
+def test_an_agent_that_does_not_get_ready_in_time_is_ended(bare: Machine) -> None:
+    outcome = bare.up("--timeout", "0.5", "--json", env={"NETLOOM_FAILPOINT": "recovery.node:stop"})
+    assert outcome.status == 124
+    assert not bare.conflist.exists()
+    assert bare.agent is None
+
+
+def test_an_agent_that_somebody_else_starts_is_waited_for_and_kept(bare: Machine) -> None:
+    started = bare.node.start(ready=False)
+    while bare.agent is None:
+        assert started.poll() is None
+    done = bare.brought_up()
+    assert (done["agent"]["change"], done["agent"]["process"]) == ("kept", started.pid)
+
+
+def test_two_at_once_start_one_agent(bare: Machine) -> None:
+    words = ("up", "--plugin-dir", str(bare.stage.plugins))
+    both = [bare.stage.start(*words, prefix=bare.node.command()) for _ in range(2)]
+    done = [json.loads(process.communicate(timeout=30)[0]) for process in both]
+    assert sorted(it["agent"]["change"] for it in done) == ["kept", "started"]
+    assert {it["agent"]["process"] for it in done} == {bare.agent}
+
+
+def test_an_agent_of_another_version_is_replaced_and_traffic_goes_on(bare: Machine) -> None:
+    bare.node.inside("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+    older = subprocess.Popen(
+        bare.node.command(sys.executable, "-c", _OLDER), env=bare.stage.env, stderr=subprocess.DEVNULL
+    )
+    try:
+        done = bare.up("--no-agent").document
+        while done["agent"]["change"] == "none":
+            assert older.poll() is None
+            done = bare.up("--no-agent").document
+        assert "0.0.9" in done["warnings"][0]
+        bare.attach(bare.node.container())
+        assert bare.reaches("10.78.0.1")
+        done = bare.brought_up()
+        assert (done["agent"]["change"], done["agent"]["version"]) == ("replaced", __version__)
+        assert older.wait(10) == 0
+        assert bare.reaches("10.78.0.1")
+        assert [it["addresses"] for it in bare.listed()] == [["10.78.0.1", "fd78::1"]]
+    finally:
+        older.kill()
+        older.wait()
+
+
+def test_without_an_agent_of_its_own_it_installs_files_and_says_that_none_answers(bare: Machine) -> None:
+    done = bare.brought_up("--no-agent")
+    assert done["agent"]["change"] == "none"
+    assert str(bare.node.socket) in done["warnings"][0]
+    assert bare.conflist.exists()
+    assert bare.agent is None
+
+
+def test_an_agent_with_another_journal_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    outcome = machine.up("--state-dir", str(tmp_path / "other"))
+    assert outcome.status == 1
+    assert str(machine.node.state_dir) in outcome.said["error"]
+    assert machine.agent is not None
+
+
+def test_a_socket_that_the_plugin_does_not_know_of_is_reported(bare: Machine) -> None:
+    elsewhere = str(bare.node.directory / "elsewhere.sock")
+    (warning,) = bare.brought_up("--socket", elsewhere)["warnings"]
+    assert f"NETLOOM_SOCKET={elsewhere}" in warning
+
+
+@pytest.mark.parametrize("place", ["plugin", "log"])
+def test_what_is_in_the_way_of_a_file_is_named(bare: Machine, place: str) -> None:
+    path = bare.plugin if place == "plugin" else bare.node.state_dir / "agent.log"
+    path.mkdir(parents=True)
+    outcome = bare.up("--json")
+    assert outcome.status == 1
+    assert str(path) in outcome.error["error"]
+    assert not bare.conflist.exists()
+
+
+def test_an_ordinary_user_is_told_to_be_root(bare: Machine) -> None:
+    bare.node.directory.chmod(0o755)
+    outcome = bare.run(
+        "up", prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"), env={"HOME": "/"}
+    )
+    assert outcome.status == 1
+    assert outcome.said["next"] == "run it as root"
+
+
+def test_an_installation_without_a_plugin_says_how_to_get_one(bare: Machine, tmp_path: Path) -> None:
+    shutil.copytree(
+        ROOT / "netloom", tmp_path / "netloom", ignore=shutil.ignore_patterns("_plugin", "__pycache__")
+    )
+    done = subprocess.run(
+        bare.node.command(sys.executable, "-P", "-m", "netloom.cli.main", "up", "--json"),
+        env={**bare.stage.env, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+    )
+    assert done.returncode == 1
+    assert "make setup" in json.loads(done.stderr)["next"]
