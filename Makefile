@@ -9,10 +9,10 @@ RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_r
 .PHONY: help setup demo test check lint types layers unit-runtime unit-rest bench fmt clean
 
 help:
-	@echo "make demo     attach two namespaces to a real network, ping, clean up"
+	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
 	@echo "make test     every test lane this machine can run"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
-	@echo "make bench    measure against real peers (AREA=cni or AREA=kernel for one area)"
+	@echo "make bench    measure against real peers (AREA=agent, cni or kernel for one area)"
 	@echo "make setup    what the four above share; says what it installs"
 	@echo "make clean    remove what setup and the runs have built"
 
@@ -53,5 +53,5 @@ fmt: setup
 	@.venv/bin/ruff format .
 
 clean:
-	rm -rf .venv .peers build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .peers netloom/_plugin build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
