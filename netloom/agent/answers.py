@@ -62,6 +62,9 @@ class Answers:
             if isinstance(error, InternalError):
                 log.error("%s %s: %s", verb, key, error, exc_info=failure)
             reply = refusal(error, version)
+            # Its traceback holds this frame, with the whole request in it, and this frame holds the error.
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            failure.__traceback__ = None
         watch.lap("answer")
         self._record(verb, key, watch, error)
         return reply

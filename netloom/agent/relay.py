@@ -50,7 +50,7 @@ async def relay(steps: Steps[T]) -> T:
             following.add_done_callback(advance)
 
     advance(None)
-    return await asyncio.shield(end)
+    return await end
 
 
 def _tell(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *outcome: object) -> None:

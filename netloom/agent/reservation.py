@@ -87,6 +87,7 @@ def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
         netns=wanted.netns,
         netns_device=wanted.netns_device,
         netns_inode=wanted.netns_inode,
+        rank=attached.rank,
         namespace=workload.namespace,
         pod=workload.pod,
         uid=workload.uid,
@@ -115,9 +116,7 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         identity=(workload.namespace, workload.pod, key.container_id),
     )
     attempt = next(number for number in count() if not ledger.has_link(names.host_link(key, number)))
-    siblings = ledger.in_netns(wanted.netns_device, wanted.netns_inode)
-    taken = {routed.rank_of(Plan.decode(sibling.plan)) for sibling in siblings}
-    rank = next(number for number in count() if number not in taken)
+    rank = ledger.free_rank(wanted.netns_device, wanted.netns_inode)
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)

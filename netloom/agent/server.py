@@ -21,6 +21,8 @@ from .protocol import LENGTH, REQUEST_MAX, Message, ProtocolError, Reply, decode
 _DESCRIPTORS = 8
 _ANCILLARY = socket.CMSG_SPACE(_DESCRIPTORS * 4)
 _CREDENTIALS = struct.Struct("3i")
+# Enough for a usual request; what is longer is read in larger pieces.
+_FIRST = 1 << 14
 _CHUNK = 1 << 18
 BACKLOG = 4096
 
@@ -33,7 +35,11 @@ class SocketInUse(Exception):
 
 
 class Client:
-    """One connection. `netns` belongs to it, and goes with it."""
+    """One connection. `netns` belongs to it, and goes with it.
+
+    A plugin's request is nearly always whole when it is first looked at, and its reply is taken at once: then
+    neither the loop's selector nor its clock has to know of it.
+    """
 
     def __init__(self, server: Server, connection: socket.socket) -> None:
         self._server = server
@@ -43,10 +49,31 @@ class Client:
         self._wanted = -1
         self._descriptors: list[int] = []
         self._reply = b""
-        self.gone = False
-        self._deadline = self._loop.call_later(server.patience, self._expire)
-        self._loop.add_reader(connection, self._readable)
+        self._deadline: asyncio.TimerHandle | None = None
         self._readable()
+        if self._wanted != 0 and not self._is_closed and not self._reply:
+            self._deadline = self._loop.call_later(server.patience, self._expire)
+            self._loop.add_reader(connection, self._readable)
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has hung up: nobody waits for an answer then."""
+        if self._is_closed:
+            return True
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+
+    @property
+    def netns(self) -> int | None:
+        return self._descriptors[0] if self._descriptors else None
 
     def _expire(self) -> None:
         self._finish(self._server.refuse("the request did not arrive in time"))
@@ -62,12 +89,8 @@ class Client:
             self.close()
 
     def _receive(self) -> None:
-        if self._wanted == 0:  # the request is whole: what comes now is the end, or nonsense
-            if not self._socket.recv(_CHUNK):
-                self.gone = True
-                self._loop.remove_reader(self._socket)
-            return
-        data, ancillary, flags, _ = self._socket.recvmsg(_CHUNK, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+        size = _FIRST if self._wanted < 0 else _CHUNK
+        data, ancillary, flags, _ = self._socket.recvmsg(size, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 received = array.array("i")
@@ -87,12 +110,14 @@ class Client:
             frame = bytes(self._buffer[LENGTH.size : LENGTH.size + self._wanted])
             self._buffer.clear()
             self._wanted = 0
-            self._deadline.cancel()
+            self._listen_no_more()
             self._server.begin(self, decode(frame))
 
-    @property
-    def netns(self) -> int | None:
-        return self._descriptors[0] if self._descriptors else None
+    def _listen_no_more(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+            self._loop.remove_reader(self._socket)
 
     async def serve(self, message: Message) -> None:
         try:
@@ -105,24 +130,26 @@ class Client:
     def _finish(self, reply: Reply) -> None:
         """Sends the reply, and waits no longer for a client that does not take it."""
         self._close_descriptors()
-        self._deadline.cancel()
+        if self._is_closed:
+            return
+        self._listen_no_more()
         self._reply = reply.encode()
-        self._deadline = self._loop.call_later(self._server.patience, self.close)
         self._send()
+        if self._reply and not self._is_closed:
+            self._deadline = self._loop.call_later(self._server.patience, self.close)
+            self._loop.add_writer(self._socket, self._send)
 
     def _send(self) -> None:
         try:
             sent = self._socket.send(self._reply, socket.MSG_NOSIGNAL)
         except (BlockingIOError, InterruptedError):
-            sent = 0
+            return
         except OSError:
             self.close()
             return
         self._reply = self._reply[sent:]
         if not self._reply:
             self.close()
-        elif not self.gone:
-            self._loop.add_writer(self._socket, self._send)
 
     def _close_descriptors(self) -> None:
         descriptors, self._descriptors = self._descriptors, []
@@ -130,12 +157,12 @@ class Client:
             os.close(descriptor)
 
     def close(self) -> None:
-        self.gone = True
-        self._deadline.cancel()
         self._close_descriptors()
-        if self._socket.fileno() >= 0:
-            self._loop.remove_reader(self._socket)
-            self._loop.remove_writer(self._socket)
+        if not self._is_closed:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._loop.remove_reader(self._socket)
+                self._loop.remove_writer(self._socket)
             self._socket.close()
         self._server.forget(self)
 

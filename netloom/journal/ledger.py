@@ -46,11 +46,18 @@ class Ledger:
         rows = self.connection.execute(f"{_SELECT} WHERE container_id = ? ORDER BY id", (container_id,))
         return [_attachment(row) for row in rows]
 
-    def in_netns(self, device: int, inode: int) -> list[Attachment]:
-        """All interfaces of one namespace, whoever they were made for."""
+    def free_rank(self, device: int, inode: int) -> int:
+        """The lowest that no interface of a namespace has."""
         place = "netns_device = ? AND netns_inode = ?"
-        rows = self.connection.execute(f"{_SELECT} WHERE {place} ORDER BY id", (device, inode))
-        return [_attachment(row) for row in rows]
+        rows = self.connection.execute(
+            f"SELECT rank FROM attachment WHERE {place} ORDER BY rank", (device, inode)
+        )
+        rank = 0
+        for (taken,) in rows:
+            if taken != rank:
+                break
+            rank += 1
+        return rank
 
     def places(self, network: str | None = None) -> list[Place]:
         among, values = ("", ()) if network is None else (" WHERE network = ?", (network,))

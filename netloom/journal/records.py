@@ -15,7 +15,8 @@ State: TypeAlias = Literal["pending", "committed", "deleting"]
 class Attachment(Struct, frozen=True, kw_only=True):
     """One interface of one container on one network, and all that is needed to take it away again.
 
-    `created` counts seconds since boot, which no clock's jump changes; `created_at` is for people.
+    `rank` tells a namespace's interfaces apart; the first has 0. `created` counts seconds since boot, which
+    no clock's jump changes; `created_at` is for people.
     """
 
     id: int = 0
@@ -26,6 +27,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
     netns: str
     netns_device: int
     netns_inode: int
+    rank: int = 0
     namespace: str = ""
     pod: str = ""
     uid: str = ""

@@ -22,6 +22,7 @@ CREATE TABLE attachment (
     netns TEXT NOT NULL,
     netns_device INTEGER NOT NULL,
     netns_inode INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
     namespace TEXT NOT NULL,
     pod TEXT NOT NULL,
     uid TEXT NOT NULL,
@@ -35,7 +36,8 @@ CREATE TABLE attachment (
     UNIQUE (network, container_id, ifname)
 ) STRICT;
 
-CREATE INDEX attachment_by_netns ON attachment (netns_device, netns_inode);
+-- Of a namespace's interfaces, each has a rank of its own.
+CREATE UNIQUE INDEX attachment_by_netns ON attachment (netns_device, netns_inode, rank);
 CREATE INDEX attachment_unfinished ON attachment (state) WHERE state != 'committed';
 
 -- A row is held by an attachment, or rests; an address without a row is free.

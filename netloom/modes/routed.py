@@ -181,14 +181,6 @@ def _way(it: Attached, to: str, via: str, *, table: int = 254) -> Route:
     return Route(to, link=it.ifname, via=via, onlink=True, metric=metric, table=table, on="attachment")
 
 
-def rank_of(made: Plan) -> int:
-    """Which of its namespace's interfaces a plan has made."""
-    for item in made.objects:
-        if isinstance(item, Route) and item.on == "attachment" and item.destination in _EVERYTHING:
-            return max(0, item.table - _TABLES)
-    return 0
-
-
 def result(it: Attached, netns: str, before: Result | None = None) -> Result:
     """What ADD answers, without DNS: what the plugins before ours made, and then ours."""
     before = before or Result()
