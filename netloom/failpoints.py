@@ -24,7 +24,7 @@ NAMES = (
     "del.judged", "del.marked", "del.removed", "del.released", "del.answered",
     "gc.listed", "gc.row", "gc.done",
     "collect.found", "collect.done", "repair.found", "repair.done",
-    "journal.begun", "journal.written", "journal.committed",
+    "journal.begun", "journal.written", "journal.committed", "kernel.made", "kernel.taken",
 )  # fmt: skip
 
 

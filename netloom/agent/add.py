@@ -42,13 +42,14 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
 
 async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Result:
     reserved = await relay(_steps(node, wanted, netns, watch))
-    if not reserved.is_new and await _is_in_the_way(node, reserved.attachment, wanted):
+    if not reserved.is_new and await _is_in_the_way(node, reserved.attachment):
         # What an earlier operation did not finish, or a container that is gone.
         await relay(detaching(node, reserved.attachment))
         reserved = await relay(_steps(node, wanted, netns, watch))
     if not reserved.is_new:
         return await _repeated(node, reserved, wanted, netns, watch)
     reach("add.committed")
+    node.recent.append(reserved.attachment.id)
     return reserved.result
 
 
@@ -73,15 +74,11 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
     return reserved
 
 
-async def _is_in_the_way(node: Node, found: Attachment, wanted: Wanted) -> bool:
+async def _is_in_the_way(node: Node, found: Attachment) -> bool:
     if found.state != "committed" or found.key in node.departed:
         return True
-    return await _is_left_over(node, found, wanted)
-
-
-async def _is_left_over(node: Node, found: Attachment, wanted: Wanted) -> bool:
-    identity = (wanted.netns_device, wanted.netns_inode)
-    return (found.netns_device, found.netns_inode) != identity and await is_dead(node, found)
+    # The same inode is no proof of the same namespace: the kernel gives the number of a dead one again.
+    return await is_dead(node, found)
 
 
 async def _repeated(

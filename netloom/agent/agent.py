@@ -17,13 +17,15 @@ from .answers import Answers, refuse
 from .collect import Collector
 from .drift import Drift
 from .node import Node, Settings
-from .recovery import finish, recover
+from .recovery import finish, forget_rested, recover
 from .server import Server
 
 log = logging.getLogger(__name__)
 
 # Looking at every namespace's path costs a system call each.
 _COLLECT_EVERY = 10
+# Looking for addresses that rested for a day costs a look at all that rest.
+_FORGET_EVERY = 3600
 
 
 async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) -> None:
@@ -70,10 +72,13 @@ async def _tick(node: Node) -> None:
             lambda: finish(node),
             node.measure_uplink,
             drift.look_after_table,
+            drift.look_after_recent,
             drift.sweep,
         ]
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)
+        if number % _FORGET_EVERY == 0:
+            work.append(lambda: forget_rested(node))
         for step in work:
             try:
                 await step()

@@ -58,7 +58,7 @@ def _between(recorded: Result, said: Result) -> list[str]:
 def _as_said(plan: Plan, said: Result) -> Plan:
     """With the MAC that the result has by now: a plugin behind ours may have given the link another.
 
-    The kernel forgot the link's neighbours then; the host answers when it is asked for them.
+    The kernel forgot the link's neighbours then, and the host knows it by the old one until the next repair.
     """
     macs = {it.name: it.mac.lower() for it in said.interfaces if it.mac}
     changed = {
@@ -70,6 +70,6 @@ def _as_said(plan: Plan, said: Result) -> Plan:
         tuple(
             replace(it, peer_mac=changed[it.peer]) if isinstance(it, Veth) and it.peer in changed else it
             for it in plan.objects
-            if not (isinstance(it, Neighbour) and it.link in changed)
+            if not (isinstance(it, Neighbour) and changed)
         )
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Ledger, Unwritable, boottime
-from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan
+from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan
 from .node import Node, namespace_of
 from .relay import Steps, relay
 from .stopwatch import Stopwatch
@@ -27,7 +27,7 @@ async def delete(
     `sent_before` spares attachments that are younger. `keep` puts the request where it is found again:
     if the disk does not take that the attachment goes, it goes all the same, and is written down later.
     """
-    given = None if netns is None else Namespace.of_descriptor(netns, "the container's namespace")
+    given = None if netns is None else _opened(netns)
     try:
         async with node.turns.of(key):
             watch.lap("queue")
@@ -35,6 +35,14 @@ async def delete(
     finally:
         if given is not None:
             given.close()
+
+
+def _opened(netns: int) -> Namespace | None:
+    """What came along, if it is a namespace; DEL does without."""
+    try:
+        return Namespace.of_descriptor(netns, "the container's namespace")
+    except InvalidNamespace:
+        return None
 
 
 def _steps(

@@ -13,10 +13,11 @@ import math
 
 from ..failpoints import reach
 from ..journal import Attachment, Ledger
-from ..kernel import KernelError, Namespace, Plan
+from ..kernel import KernelError, Namespace, Neighbour, Plan
 from ..kernel.events import Event, Events, Lost
 from ..kernel.netlink import link, route
 from ..kernel.netlink.nftables import read_table
+from ..kernel.objects.nft import OWNER
 from ..kernel.objects.route import PROTOCOL
 from ..modes import names, routed
 from .node import Node, namespace_of
@@ -107,8 +108,12 @@ class Drift:
         namespace = namespace_of(attachment)
         if namespace is None:
             return
+        plan = Plan.decode(attachment.plan)
         try:
-            repaired = await node.dataplane.repair(Plan.decode(attachment.plan), namespace)
+            repaired = await node.dataplane.repair(plan, namespace)
+            mac = next((it.found for it in repaired.left if it.field == "peer's mac"), None)
+            if mac is not None:
+                await self._adopt(attachment, plan, mac, namespace)
         except KernelError as error:
             node.counters["unrepaired"] += 1
             log.warning("%s has lost something that cannot be put back: %s", attachment.key, error)
@@ -120,6 +125,23 @@ class Drift:
             node.counters["repaired"] += 1
             log.warning("%s had lost, and has again: %s", attachment.key, ", ".join(repaired.put_back))
 
+    async def _adopt(self, attachment: Attachment, plan: Plan, mac: str, namespace: Namespace) -> None:
+        """A plugin behind ours, or the operator, gave the container another MAC: the host has to know it."""
+        node = self._node
+        changed = routed.with_mac(plan, mac)
+        old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
+        await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
+        await node.dataplane.remove(Plan(old))
+        await node.dataplane.repair(changed, namespace)
+        log.info("%s has the MAC %s by now", attachment.key, mac)
+
+    async def look_after_recent(self) -> None:
+        """Once more soon after ADD: what stands behind ours in a list may have changed the link."""
+        recent, self._node.recent = self._node.recent, []
+        for number in recent[:_AT_A_TIME]:
+            await self.repair(number)
+        self._node.recent[:0] = recent[_AT_A_TIME:]
+
     async def look_after_table(self) -> None:
         """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
         node = self._node
@@ -127,7 +149,8 @@ class Drift:
         def comment(host: Namespace) -> str | None:
             return read_table(host.netfilter, routed.TABLE.family, routed.TABLE.name)
 
-        if await node.look(comment) is not None:
+        found = await node.look(comment)
+        if found is not None and found.startswith(OWNER):
             node.troubles.pop("table", None)
             return
         reach("repair.found")
@@ -137,5 +160,7 @@ class Drift:
             node.counters["tables"] += 1
             log.warning("the nft table %s was gone; it is there again, with all elements", routed.TABLE.name)
         except KernelError as error:
-            node.troubles["table"] = f"the nft table {routed.TABLE.name} cannot be laid down: {error}"
-            log.error("%s", node.troubles["table"])
+            trouble = f"the nft table {routed.TABLE.name} cannot be laid down: {error}"
+            if node.troubles.get("table") != trouble:
+                log.error("%s", trouble)
+            node.troubles["table"] = trouble

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from ..kernel import Namespace
+from ..modes.names import PREFIX
 
 _CONF = "/proc/sys/net/ipv6/conf"
 
@@ -18,6 +19,8 @@ def keep_router_advertisements(host: Namespace) -> list[str]:
     told = []
     with host.entered(), suppress(FileNotFoundError):
         for name in sorted(set(os.listdir(_CONF)) - {"all", "default", "lo"}):
+            if name.startswith(PREFIX):
+                continue
             if _read(name, "accept_ra") == "1" and _read(name, "forwarding") == "0":
                 with suppress(OSError), open(f"{_CONF}/{name}/accept_ra", "w") as file:
                     file.write("2")

@@ -117,12 +117,20 @@ def keys_of(node: Node, message: Message) -> list[AttachmentKey]:
 def keep(directory: str, message: Message) -> None:
     """Puts a request where the next replay finds it, when the journal could not take it."""
     make_directories(directory, 0o700)
-    replacement = Replacement(directory, hashlib.sha256(message.frame).hexdigest()[:32] + _SUFFIX)
+    replacement = Replacement(directory, _name_of(message))
     try:
         replacement.reserve(len(message.frame))
         replacement.commit(message.frame)
     finally:
         replacement.close()
+
+
+def _name_of(message: Message) -> str:
+    """Follows from what is deleted: a DEL that is repeated a thousand times is one file, the latest."""
+    environment = message.head.environment
+    named = "\0".join(environment.get(it, "") for it in ("CNI_CONTAINERID", "CNI_IFNAME"))
+    digest = hashlib.sha256(named.encode("utf-8", "surrogatepass") + b"\0" + message.body)
+    return digest.hexdigest()[:32] + _SUFFIX
 
 
 def _sweep(directory: str) -> None:

@@ -14,9 +14,11 @@ from ..cni.skel import Request
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
 from ..kernel import InvalidObject
 from ..kernel.values import packed_network, require_mac
+from ..modes.routed import IPV6_MTU
 from ..workloads import Arguments
 
 DEFAULT_COOLDOWN = 130.0
+LONGEST_COOLDOWN = 86400.0
 
 
 class RouteConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,10 +88,12 @@ def network_of(request: Request) -> Network:
         raise UnsupportedField("unsupported field ipMasq: true", "netloom does not translate addresses yet")
     if keys.mtu is not None and not (keys.mtu == 0 or 576 <= keys.mtu <= 65535):
         raise InvalidConfig(f"mtu {keys.mtu} is not from 576 to 65535")
-    if not 0 <= keys.cooldown <= 86400:
-        raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to 86400 seconds")
+    if not 0 <= keys.cooldown <= LONGEST_COOLDOWN:
+        raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to {LONGEST_COOLDOWN:.0f} seconds")
     arguments = Arguments.parse(request.args)
     pools = parse_pools(keys.pools)
+    if 0 < (keys.mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
+        raise InvalidConfig(f"mtu {keys.mtu} is too small for IPv6, which needs {IPV6_MTU}")
     if keys.interface is not None:
         validate_ifname(keys.interface)
     interface = keys.interface or request.ifname

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +17,8 @@ from ..journal import Attachment, Journal, Ledger
 from ..kernel import InvalidNamespace, Namespace, NftElement
 from ..kernel.dataplane import Dataplane
 from ..kernel.netlink.nftables import read_elements, read_table
+from ..kernel.objects.link import link_names
+from ..kernel.objects.nft import OWNER
 from ..kernel.uplink import uplink
 from ..modes import routed
 from .turns import Turns
@@ -67,6 +69,8 @@ class Node:
             self._host = host.identity
         # Why an ADD would fail now, by what is wrong. Empty: it would not.
         self.troubles: dict[str, str] = {}
+        # Attachments that were just made, and are looked at once more.
+        self.recent: list[int] = []
         # Attachments that are gone from the kernel, while the disk did not take it yet.
         self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()
@@ -92,12 +96,17 @@ class Node:
         self.mtu = DEFAULT_MTU if found is None else found.mtu
 
     async def lay_down(self) -> None:
-        """The node's table with all attachments' elements, in one step: no packet meets a part of it."""
+        """The node's table with all attachments' elements, in one step: no packet meets a part of it.
+
+        Links that are there and in no journal keep theirs: it may have been lost, and they still work.
+        """
         elements = await asyncio.to_thread(
             self.journal.survey,
             lambda ledger: [element for plan in ledger.plans() for element in _elements(plan)],
         )
-        await self.dataplane.lay_down(routed.TABLE, elements, timeout=30)
+        known = {element.key[0] for element in elements}
+        others = await self.look(lambda host: _elements_of_others(host, known))
+        await self.dataplane.lay_down(routed.TABLE, [*elements, *others], timeout=30)
 
     async def has_table(self) -> bool:
         """Whether the node's table is there, is of this version, and has an element for every address."""
@@ -127,6 +136,20 @@ def _elements(plan: bytes) -> list[NftElement]:
         msgspec.json.decode(part, type=NftElement)
         for part in parts
         if msgspec.json.decode(part, type=_Part).type == "nft-element"
+    ]
+
+
+def _elements_of_others(host: Namespace, known: Collection[str]) -> list[NftElement]:
+    """Of our table, those whose links are there and not among the known."""
+    table = routed.TABLE
+    if not (read_table(host.netfilter, table.family, table.name) or "").startswith(OWNER):
+        return []
+    links = link_names(host)
+    return [
+        NftElement(family=table.family, table=table.name, set=name, key=key)
+        for name in routed.SETS
+        for key in read_elements(host.netfilter, table.family, table.name, name) or ()
+        if key[0] in links and key[0] not in known
     ]
 
 

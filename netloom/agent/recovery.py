@@ -11,12 +11,13 @@ import logging
 from msgspec import Struct
 
 from ..failpoints import reach
-from ..journal import boottime
+from ..journal import Ledger, boottime
 from ..kernel import KernelError, Plan, Sysctl
 from ..modes import routed
 from . import intents
 from .delete import detaching
 from .forwarding import keep_router_advertisements
+from .network import LONGEST_COOLDOWN
 from .node import Node
 from .relay import relay
 
@@ -34,7 +35,7 @@ class Recovered(Struct, frozen=True):
 async def recover(node: Node) -> Recovered:
     reach("recovery.locked")
     boot_id = node.boot_id
-    old = await node.journal.change(lambda ledger: ledger.begin_boot(boot_id, boottime()))
+    old = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
     if old:
         log.info("%d attachments were of another boot; their addresses rest", old)
     reach("recovery.boot")
@@ -44,6 +45,19 @@ async def recover(node: Node) -> Recovered:
     finished = await finish(node)
     reach("recovery.done")
     return Recovered(old, replayed, finished)
+
+
+def _begin(ledger: Ledger, boot_id: str) -> int:
+    now = boottime()
+    old = ledger.begin_boot(boot_id, now)
+    ledger.forget_rested(now - LONGEST_COOLDOWN)
+    return old
+
+
+async def forget_rested(node: Node) -> None:
+    """Addresses whose rest is over, for whatever network: of a large pool, there would be ever more."""
+    over = boottime() - LONGEST_COOLDOWN
+    await node.journal.change(lambda ledger: ledger.forget_rested(over))
 
 
 async def prepare(node: Node) -> None:

@@ -79,6 +79,31 @@ class _Job:
         self.error: BaseException | None = None
 
 
+class _Reader:
+    """A connection for questions beside the writer's. It is kept: of one that is closed while others are at
+    work, SQLite keeps the descriptor anyhow.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def ask(self, question: Change[T]) -> T:
+        with self._lock:
+            if self._connection is None:
+                self._connection = read_only(self._path)
+            try:
+                return question(Ledger(self._connection))
+            except sqlite3.DatabaseError as cause:
+                raise _explained(self._path, cause) from None
+
+    def close(self) -> None:
+        with self._lock, suppress(sqlite3.Error):
+            if self._connection is not None:
+                self._connection.close()
+
+
 class Journal:
     def __init__(self, path: str) -> None:
         """Takes the journal; no other process can, until it is closed or its process ends."""
@@ -90,7 +115,7 @@ class Journal:
         self._lock = threading.Lock()
         self._closing = False
         self._commits = 0
-        self._reader: sqlite3.Connection | None = None
+        self._glance, self._survey = _Reader(path), _Reader(path)
         # Why the last write failed, or nothing.
         self.trouble = ""
         self._lock_fd = _locked(path)
@@ -124,22 +149,11 @@ class Journal:
 
         For questions about few rows, whose pages are in memory. One thread may look, and no other.
         """
-        if self._reader is None:
-            self._reader = read_only(self.path)
-        try:
-            return question(Ledger(self._reader))
-        except sqlite3.DatabaseError as cause:
-            raise _explained(self.path, cause) from None
+        return self._glance.ask(question)
 
     def survey(self, question: Change[T]) -> T:
         """A question about many rows, on the calling thread; the writer need not wait for it."""
-        connection = read_only(self.path)
-        try:
-            return question(Ledger(connection))
-        except sqlite3.DatabaseError as cause:
-            raise _explained(self.path, cause) from None
-        finally:
-            connection.close()
+        return self._survey.ask(question)
 
     def log(self, operation: Operation) -> None:
         """Goes to disk with the next change, or soon without one. Nobody waits for it."""
@@ -157,10 +171,10 @@ class Journal:
             self._closing = True
             self._jobs.put(None)
         self._thread.join()
-        for connection in (self._reader, self._connection):
-            with suppress(sqlite3.Error):
-                if connection is not None:
-                    connection.close()
+        self._glance.close()
+        self._survey.close()
+        with suppress(sqlite3.Error):
+            self._connection.close()
         os.close(self._lock_fd)
 
     def _asked(self, job: _Job) -> Answer[Any]:

@@ -104,8 +104,8 @@ class Ledger:
     def set_state(self, number: int, state: State) -> None:
         self.connection.execute("UPDATE attachment SET state = ? WHERE id = ?", (state, number))
 
-    def set_result(self, number: int, result: bytes) -> None:
-        self.connection.execute("UPDATE attachment SET result = ? WHERE id = ?", (result, number))
+    def set_plan(self, number: int, plan: bytes) -> None:
+        self.connection.execute("UPDATE attachment SET plan = ? WHERE id = ?", (plan, number))
 
     def forget(self, number: int, *, resting_since: float | None) -> None:
         """An attachment is gone. Its addresses rest, or, if nobody was ever told of them, are free."""
