@@ -3,12 +3,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from netloom.cni.netns import inside
+
+from .host import Host
 
 
 @pytest.fixture
@@ -32,3 +35,21 @@ def shared_cache() -> Iterator[Path]:
     yield directory / "results"
     if directory.exists():
         shutil.rmtree(directory)
+
+
+@pytest.fixture
+def node(new_netns: Callable[[], str]) -> Iterator[Host]:
+    """A host with netloom's plugin and no agent yet; the test runs there, and every client with it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="node-", dir="/run") as directory,
+        Host(Path(directory), new_netns()) as made,
+        made.namespace.entered(),
+    ):
+        yield made
+
+
+@pytest.fixture
+def running(node: Host) -> Host:
+    """The host with an agent that serves."""
+    node.start()
+    return node

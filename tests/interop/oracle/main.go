@@ -5,11 +5,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/types/create"
 )
 
@@ -22,6 +26,7 @@ type question struct {
 type answer struct {
 	Output []byte      `json:"output,omitempty"`
 	Error  string      `json:"error,omitempty"`
+	Code   uint        `json:"code,omitempty"`
 	List   *parsedList `json:"list,omitempty"`
 }
 
@@ -66,6 +71,20 @@ func parse(q question) (answer, error) {
 	return answer{List: parsed}, nil
 }
 
+// status asks the plugins of a list, as a runtime does; a plugin's error keeps its code.
+func status(q question) (answer, error) {
+	list, err := libcni.NetworkConfFromBytes(q.Input)
+	if err != nil {
+		return answer{}, err
+	}
+	err = libcni.NewCNIConfig(filepath.SplitList(q.To), nil).GetStatusNetworkList(context.Background(), list)
+	var said *types.Error
+	if errors.As(err, &said) {
+		return answer{Error: said.Msg, Code: said.Code}, nil
+	}
+	return answer{}, err
+}
+
 func ask(line []byte) (a answer) {
 	// libcni dereferences nil on a few inputs; that is an answer too.
 	defer func() {
@@ -81,6 +100,8 @@ func ask(line []byte) (a answer) {
 			a, err = convert(q)
 		case "parse":
 			a, err = parse(q)
+		case "status":
+			a, err = status(q)
 		default:
 			err = fmt.Errorf("unknown question %q", q.Ask)
 		}
