@@ -9,16 +9,18 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
-from . import cni, isolation, kernel, report
-from .measure import Comparison, Unmeasurable, measure
+from . import agent, cni, isolation, kernel, report
+from .measure import Item, Remark, Together, Unmeasurable, measure, measure_together
 from .place import BUILD, CHECKOUT, Place
 
 # Where areas are found: their name, which opens the names of their measurements, and what
 # yields them. An item is measured when it is yielded, so that what it needs may live until then.
-AREAS: Mapping[str, Callable[[Place], Iterator[Comparison | Unmeasurable]]] = {
+AREAS: Mapping[str, Callable[[Place], Generator[Item, None, None]]] = {
+    "agent": agent.comparisons,
     "cni": cni.comparisons,
     "kernel": kernel.comparisons,
 }
@@ -37,8 +39,10 @@ def main(words: list[str]) -> int:
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=BUILD) as state:
         place = _place(Path(state))
-        rows = [row for area in areas for row in _measured(area, place)]
-    print(f"\n{report.table(rows)}\n\n{report.explanations(rows)}\n")
+        found = [it for area in areas for it in _measured(area, place)]
+    rows = [it for it in found if isinstance(it, report.Row)]
+    remarks = [f"{it.text}\n" for it in found if isinstance(it, Remark)]
+    print("", report.table(rows), "", report.explanations(rows), "", *remarks, sep="\n")
     report.write(BUILD / "bench.json", rows, areas)
     print(f"written to {(BUILD / 'bench.json').relative_to(CHECKOUT)}")
     return 0
@@ -53,14 +57,22 @@ def _place(state: Path) -> Place:
     return Place(state, obstacle)
 
 
-def _measured(area: str, place: Place) -> Iterator[report.Row]:
-    for item in AREAS[area](place):
-        if isinstance(item, Unmeasurable):
-            print(f"{item.name}: not measured, {item.reason}")
-            yield report.unmeasured(item)
-        else:
-            print(f"{item.name}: {item.rounds} rounds", flush=True)
-            yield report.row(item, measure(item))
+def _measured(area: str, place: Place) -> Iterator[report.Row | Remark]:
+    # Closed whatever happens: what an area has running ends with it.
+    with closing(AREAS[area](place)) as items:
+        for item in items:
+            if isinstance(item, Remark):
+                yield item
+            elif isinstance(item, Unmeasurable):
+                print(f"{item.name}: not measured, {item.reason}")
+                yield report.unmeasured(item)
+            else:
+                rounds = "one round" if item.rounds == 1 else f"{item.rounds} rounds"
+                print(f"{item.name}: {rounds}", flush=True)
+                if isinstance(item, Together):
+                    yield from (report.row(*measured) for measured in measure_together(item))
+                else:
+                    yield report.row(item, measure(item))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from netloom.cni.request import configuration, environment
 from netloom.cni.runtime import DEFAULT_TIMEOUT, deadline, to_own_stderr
 
 from . import spawn, static_plugin
-from .measure import Bar, Comparison, Unmeasurable, milliseconds
+from .measure import Bar, Comparison, Item, Unmeasurable, milliseconds
 from .place import BUILD, CHECKOUT, Place
 
 _NETNS = "/run/netns/bench"  # only a name: the static plugin opens nothing
@@ -31,7 +31,7 @@ _AT_ONCE = 8
 _SLEEP_MS = 5
 
 
-def comparisons(place: Place) -> Iterator[Comparison | Unmeasurable]:
+def comparisons(place: Place) -> Generator[Item, None, None]:
     plugin = static_plugin.built(BUILD)
     yield _exec(plugin)
     with asyncio.Runner() as runner:
@@ -169,9 +169,9 @@ def _cli_add(plugin: Path, place: Place) -> Comparison | Unmeasurable:
     )
     cnitool = CHECKOUT / ".peers/bin/cnitool"
     if place.obstacle:
-        return Unmeasurable(name, what, place.obstacle)
+        return Unmeasurable(name, what, reason=place.obstacle)
     if not cnitool.exists():
-        return Unmeasurable(name, what, f"{cnitool} is missing: `make setup` builds it")
+        return Unmeasurable(name, what, reason=f"{cnitool} is missing: `make setup` builds it")
     config_dir = place.state / "net.d"
     config_dir.mkdir()
     (config_dir / "10-bench.conflist").write_bytes(_network("bench").source)

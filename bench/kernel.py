@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from itertools import count
 from typing import Any
 
@@ -34,7 +34,7 @@ from netloom.kernel.netlink.message import ACK, CREATE, EXCLUSIVE, REQUEST
 from netloom.kernel.objects.route import PROTOCOL
 from netloom.kernel.values import packed_ip
 
-from .measure import Bar, Comparison, Unmeasurable, milliseconds
+from .measure import Bar, Comparison, Item, Unmeasurable, milliseconds
 from .place import Place
 
 _MAC, _PEER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -43,10 +43,10 @@ _NODAD = 0x02
 _numbers = count(1)
 
 
-def comparisons(place: Place) -> Iterator[Comparison | Unmeasurable]:
+def comparisons(place: Place) -> Generator[Item, None, None]:
     if place.obstacle:
         for name in ("plan", "plan_pyroute2", "plan_ip_batch", "remove", "remove_64", "nft_100", "nft_50000"):
-            yield Unmeasurable(f"kernel.{name}", "changes to the kernel", place.obstacle)
+            yield Unmeasurable(f"kernel.{name}", "changes to the kernel", reason=place.obstacle)
         return
     with Namespace.own() as host:
         yield _against_raw(host)
@@ -200,7 +200,7 @@ def _against_pyroute2(host: Namespace) -> Comparison | Unmeasurable:
     try:
         import pyroute2
     except ImportError:
-        return Unmeasurable(name, what, "pyroute2 is not installed: `make setup` installs it")
+        return Unmeasurable(name, what, reason="pyroute2 is not installed: `make setup` installs it")
     outside: Any = pyroute2.IPRoute()
 
     def peer() -> float:
@@ -407,9 +407,11 @@ def _nft(host: Namespace, size: int) -> Comparison:
             listed = ", ".join(entry.format(n >> 16, n >> 8 & 255, n & 255, n) for n in numbers)
             host.nft.run(f"add element inet {name} {table_set} {{ {listed} }}")
 
-    def elements() -> Plan:
+    def fresh() -> tuple[str, str]:
         number = next(_numbers)
-        ip, interface = f"192.0.{number >> 8 & 255}.{number & 255}", f"x{number}"
+        return f"192.0.{number >> 8 & 255}.{number & 255}", f"x{number}"
+
+    def elements(ip: str, interface: str) -> Plan:
         return Plan(
             (
                 NftElement("inet", name, "sources", (ip, interface)),
@@ -419,16 +421,20 @@ def _nft(host: Namespace, size: int) -> Comparison:
         )
 
     def ours() -> float:
-        plan = elements()
+        plan = elements(*fresh())
         took = milliseconds(lambda: apply(plan, scope))
         remove(plan, scope)
         return took
 
     def peer() -> float:
-        plan = elements()
-        commands = "".join(item.addition() for item in plan.objects if isinstance(item, NftElement))
+        ip, interface = fresh()
+        commands = (
+            f'create element inet {name} sources {{ {ip} . "{interface}" }}\n'
+            f"create element inet {name} ports {{ tcp . {ip} . 80 : 10.0.0.1 . 8080 }}\n"
+            f'create element inet {name} chains {{ "{interface}" : accept }}\n'
+        )
         took = milliseconds(lambda: subprocess.run(["nft", "-f", "-"], input=commands.encode(), check=True))
-        remove(plan, scope)
+        remove(elements(ip, interface), scope)
         return took
 
     return Comparison(

@@ -10,66 +10,118 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
+
+T = TypeVar("T")
 
 # One round of one side: the value that counts, in the unit of its comparison.
 Side: TypeAlias = Callable[[], float]
 
 
 class Bar(Struct, frozen=True):
-    """What is promised of the medians: `ours / peer` or `ours - peer` is at most `limit`."""
+    """What is promised: `ours / peer`, `ours - peer`, or `ours` alone is at most `limit`."""
 
-    quantity: Literal["ours / peer", "ours - peer"]
+    quantity: Literal["ours / peer", "ours - peer", "ours"]
     limit: float
 
     def text(self, unit: str) -> str:
-        return f"{self.quantity} <= {self.limit:g}" + (f" {unit}" if self.quantity == "ours - peer" else "")
+        return f"{self.quantity} <= {self.limit:g}" + ("" if self.quantity == "ours / peer" else f" {unit}")
 
-    def met(self, ours: float, peer: float) -> bool:
+    def met(self, ours: float, peer: float | None) -> bool:
+        if self.quantity == "ours":
+            return ours <= self.limit
+        if peer is None:
+            raise ValueError(f"there is no peer for a bar on {self.quantity}")
         return (ours / peer if self.quantity == "ours / peer" else ours - peer) <= self.limit
 
 
-class Comparison(Struct, frozen=True):
-    """Something to measure: `what` says what each side does in a round."""
+class Quantity(Struct, frozen=True):
+    """Something that has a number: `what` says what each side does in a round.
+
+    `bar` is a promise on the median, `p99_bar` on the slowest hundredth.
+    """
 
     name: str
     what: str
+    unit: str = "ms"
+    bar: Bar | None = None
+    p99_bar: Bar | None = None
+
+
+class Comparison(Quantity, frozen=True, kw_only=True):
+    """A quantity with rounds of its own. Without a peer, ours is measured alone."""
+
     ours: Side
-    peer: Side
+    peer: Side | None
     rounds: int
     warmup: int = 5
-    unit: str = "ms"
-    bar: Bar | None = None
 
 
-class Unmeasurable(Struct, frozen=True):
+class Together(Struct, frozen=True, kw_only=True):
+    """Several quantities of the same rounds, such as an ADD and the DEL that follows: a value for each."""
+
+    quantities: tuple[Quantity, ...]
+    ours: Callable[[], tuple[float, ...]]
+    peer: Callable[[], tuple[float, ...]]
+    rounds: int
+    warmup: int = 5
+
+    @property
+    def name(self) -> str:
+        return ", ".join(quantity.name for quantity in self.quantities)
+
+
+class Unmeasurable(Quantity, frozen=True, kw_only=True):
     """Something that cannot be measured here, and why. It is shown, not left out."""
 
-    name: str
-    what: str
     reason: str
-    unit: str = "ms"
-    bar: Bar | None = None
+
+
+class Remark(Struct, frozen=True):
+    """Something to read below the table."""
+
+    text: str
+
+
+Item: TypeAlias = Comparison | Together | Unmeasurable | Remark
 
 
 class Samples(Struct, frozen=True):
     ours: tuple[float, ...]
-    peer: tuple[float, ...]
+    peer: tuple[float, ...] | None
+
+    @property
+    def rounds(self) -> int:
+        return len(self.ours)
 
 
 def measure(comparison: Comparison) -> Samples:
-    sides = (comparison.ours, comparison.peer)
-    for _ in range(comparison.warmup):
+    sides = [comparison.ours] if comparison.peer is None else [comparison.ours, comparison.peer]
+    ours, *peer = _taking_turns(sides, comparison.rounds, comparison.warmup)
+    return Samples(tuple(ours), tuple(peer[0]) if peer else None)
+
+
+def measure_together(together: Together) -> list[tuple[Quantity, Samples]]:
+    ours, peer = _taking_turns([together.ours, together.peer], together.rounds, together.warmup)
+    of_each = zip(zip(*ours, strict=True), zip(*peer, strict=True), strict=True)
+    return [
+        (quantity, Samples(*values)) for quantity, values in zip(together.quantities, of_each, strict=True)
+    ]
+
+
+def _taking_turns(sides: Sequence[Callable[[], T]], rounds: int, warmup: int) -> list[list[T]]:
+    for _ in range(warmup):
         for side in sides:
             side()
-    values: tuple[list[float], list[float]] = ([], [])
-    for number in range(comparison.rounds):
-        for index in (0, 1) if number % 2 == 0 else (1, 0):
+    values: list[list[T]] = [[] for _ in sides]
+    order = list(range(len(sides)))
+    for number in range(rounds):
+        for index in order if number % 2 == 0 else reversed(order):
             values[index].append(sides[index]())
-    return Samples(tuple(values[0]), tuple(values[1]))
+    return values
 
 
 def milliseconds(action: Callable[[], object]) -> float:
@@ -79,10 +131,10 @@ def milliseconds(action: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def median(values: tuple[float, ...]) -> float:
+def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def p99(values: tuple[float, ...]) -> float:
+def p99(values: Sequence[float]) -> float:
     """The nearest rank: of a hundred values, the second largest."""
     return sorted(values)[math.ceil(len(values) * 0.99) - 1]

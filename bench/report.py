@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .measure import Comparison, Samples, Unmeasurable, median, p99
+from .measure import Bar, Quantity, Samples, Unmeasurable, median, p99
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One object of the JSON file. Without values it was not measured, and `what` says why."""
+    """One object of the JSON file. Without values it was not measured, and `what` says why.
+
+    Without a peer alone, ours was measured for itself.
+    """
 
     name: str
     what: str
@@ -26,7 +30,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Row(Struct, frozen=True):
-    """One line of the table: the medians, and the same of the slowest hundredth."""
+    """One quantity: the medians, and the same of the slowest hundredth."""
 
     median: Entry
     p99: Entry | None = None
@@ -36,21 +40,33 @@ class Row(Struct, frozen=True):
         return [self.median, *([self.p99] if self.p99 else [])]
 
 
-def row(comparison: Comparison, samples: Samples) -> Row:
-    ours, peer = median(samples.ours), median(samples.peer)
-    bar = comparison.bar
-    return Row(
-        Entry(
-            name=comparison.name,
-            what=f"{comparison.what}; median of {comparison.rounds} rounds",
-            ours=round(ours, 4),
-            peer=round(peer, 4),
-            unit=comparison.unit,
-            ratio=round(ours / peer, 4),
-            bar=bar.text(comparison.unit) if bar else None,
-            ok=bar.met(ours, peer) if bar else None,
-        ),
-        _p99_entry(comparison, samples),
+def row(quantity: Quantity, samples: Samples) -> Row:
+    rounds = "one round" if samples.rounds == 1 else f"{samples.rounds} rounds"
+    middle = _entry(quantity, f"median of {rounds}", samples, median, quantity.bar)
+    if samples.rounds == 1:
+        return Row(middle)
+    slowest = _entry(quantity, f"99th percentile of {rounds}", samples, p99, quantity.p99_bar)
+    return Row(middle, replace(slowest, name=f"{quantity.name}.p99"))
+
+
+def _entry(
+    quantity: Quantity,
+    over: str,
+    samples: Samples,
+    of: Callable[[Sequence[float]], float],
+    bar: Bar | None,
+) -> Entry:
+    ours = of(samples.ours)
+    peer = None if samples.peer is None else of(samples.peer)
+    return Entry(
+        name=quantity.name,
+        what=f"{quantity.what}; {over}",
+        ours=round(ours, 4),
+        peer=None if peer is None else round(peer, 4),
+        unit=quantity.unit,
+        ratio=None if peer is None else round(ours / peer, 4),
+        bar=bar.text(quantity.unit) if bar else None,
+        ok=bar.met(ours, peer) if bar else None,
     )
 
 
@@ -62,26 +78,12 @@ def unmeasured(item: Unmeasurable) -> Row:
     )
 
 
-def _p99_entry(comparison: Comparison, samples: Samples) -> Entry:
-    ours, peer = p99(samples.ours), p99(samples.peer)
-    return Entry(
-        name=f"{comparison.name}.p99",
-        what=f"{comparison.what}; 99th percentile of {comparison.rounds} rounds",
-        ours=round(ours, 4),
-        peer=round(peer, 4),
-        unit=comparison.unit,
-        ratio=round(ours / peer, 4),
-        bar=None,
-        ok=None,
-    )
-
-
 _HEADINGS = ("name", "ours", "peer", "unit", "ratio", "difference", "bar", "verdict", "p99 ours", "p99 peer")
 _TEXT_COLUMNS = (0, 3, 6, 7)
 
 
 def table(rows: Sequence[Row]) -> str:
-    cells = [_HEADINGS, *map(_cells, rows)]
+    cells = [_HEADINGS, *(line for row in rows for line in _lines(row))]
     widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
     return "\n".join(
         "  ".join(
@@ -102,23 +104,31 @@ def explanations(rows: Sequence[Row]) -> str:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    entry = row.median
-    if entry.ours is None or entry.peer is None or entry.ratio is None:
-        return (entry.name, "-", "-", entry.unit, "-", "-", entry.bar or "", "not measured", "-", "-")
+def _lines(row: Row) -> Iterator[tuple[str, ...]]:
+    """A line for the medians, and one for the slowest hundredth if something is promised of it."""
+    promised = row.p99 is not None and row.p99.bar is not None
+    slowest = (row.p99.ours, row.p99.peer) if row.p99 and not promised else (None, None)
+    yield (*_cells(row.median), *map(_number, slowest))
+    if promised and row.p99:
+        yield (*_cells(row.p99), "-", "-")
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
     verdict = {True: "ok", False: "MISSED", None: ""}[entry.ok]
-    slowest = (row.p99.ours, row.p99.peer) if row.p99 else (None, None)
     return (
         entry.name,
-        f"{entry.ours:.3f}",
-        f"{entry.peer:.3f}",
+        _number(entry.ours),
+        _number(entry.peer),
         entry.unit,
-        f"{entry.ratio:.2f}",
-        f"{entry.ours - entry.peer:+.3f}",
+        "-" if entry.ratio is None else f"{entry.ratio:.2f}",
+        f"{entry.ours - entry.peer:+.3f}" if entry.ours is not None and entry.peer is not None else "-",
         entry.bar or "",
-        verdict,
-        *("-" if value is None else f"{value:.3f}" for value in slowest),
+        "not measured" if entry.ours is None else verdict,
     )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def write(path: Path, rows: Sequence[Row], areas: Collection[str]) -> None:

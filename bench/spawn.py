@@ -3,31 +3,81 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from .measure import milliseconds
 
 
+class Call(Struct, frozen=True):
+    """One run of a program: its stdin, which fits a pipe, and its environment."""
+
+    path: str
+    stdin: bytes
+    env: Mapping[str, str]
+
+
+class _Running:
+    """A program that was given its stdin. Its stdout is read by whoever waits for it."""
+
+    def __init__(self, call: Call) -> None:
+        self.path = call.path
+        stdin_read, stdin_write = os.pipe()
+        self.stdout, stdout_write = os.pipe()
+        self.pid = os.posix_spawn(
+            call.path,
+            [call.path],
+            call.env,
+            file_actions=[(os.POSIX_SPAWN_DUP2, stdin_read, 0), (os.POSIX_SPAWN_DUP2, stdout_write, 1)],
+        )
+        os.close(stdin_read)
+        os.close(stdout_write)
+        os.write(stdin_write, call.stdin)
+        os.close(stdin_write)
+        self._chunks: list[bytes] = []
+
+    def read(self) -> bool:
+        """Takes what it wrote; false at the end of it."""
+        chunk = os.read(self.stdout, 65536)
+        self._chunks.append(chunk)
+        return bool(chunk)
+
+    def ended(self) -> bytes:
+        os.close(self.stdout)
+        output = b"".join(self._chunks)
+        _require_success(self.pid, [self.path], output)
+        return output
+
+
 def exchange(path: str, stdin: bytes, env: Mapping[str, str]) -> bytes:
     """Spawns a program, writes its stdin, reads its stdout to the end, waits for it. No more."""
-    stdin_read, stdin_write = os.pipe()
-    stdout_read, stdout_write = os.pipe()
-    pid = os.posix_spawn(
-        path,
-        [path],
-        env,
-        file_actions=[(os.POSIX_SPAWN_DUP2, stdin_read, 0), (os.POSIX_SPAWN_DUP2, stdout_write, 1)],
-    )
-    os.close(stdin_read)
-    os.close(stdout_write)
-    os.write(stdin_write, stdin)
-    os.close(stdin_write)
-    chunks = []
-    while chunk := os.read(stdout_read, 65536):
-        chunks.append(chunk)
-    os.close(stdout_read)
-    _require_success(pid, [path])
-    return b"".join(chunks)
+    running = _Running(Call(path, stdin, env))
+    while running.read():
+        pass
+    return running.ended()
+
+
+def exchanges(calls: Sequence[Call], at_once: int) -> list[bytes]:
+    """The same of many, so many at a time, by one thread: a new one is spawned when one has ended."""
+    outputs = [b""] * len(calls)
+    running: dict[int, tuple[int, _Running]] = {}
+    poll = select.poll()
+    begun = 0
+    while begun < len(calls) or running:
+        while begun < len(calls) and len(running) < at_once:
+            process = _Running(calls[begun])
+            running[process.stdout] = begun, process
+            poll.register(process.stdout, select.POLLIN)
+            begun += 1
+        for descriptor, _ in poll.poll():
+            number, process = running[descriptor]
+            if not process.read():
+                del running[descriptor]
+                poll.unregister(descriptor)
+                outputs[number] = process.ended()
+    return outputs
 
 
 def process_milliseconds(command: Sequence[str], env: Mapping[str, str]) -> float:
@@ -40,8 +90,9 @@ def process_milliseconds(command: Sequence[str], env: Mapping[str, str]) -> floa
     return milliseconds(run)
 
 
-def _require_success(pid: int, command: Sequence[str]) -> None:
+def _require_success(pid: int, command: Sequence[str], output: bytes = b"") -> None:
     _, status = os.waitpid(pid, 0)
     if status != 0:
         ending = os.waitstatus_to_exitcode(status)
-        raise RuntimeError(f"{' '.join(command)} ended with status {ending}: nothing to measure")
+        said = output.decode("utf-8", "replace").strip()
+        raise RuntimeError(f"{' '.join(command)} ended with status {ending}: nothing to measure. {said}")

@@ -1,155 +1,228 @@
-"""The main job in half a minute: two namespaces on one network, attached with the library; then a plan.
+"""The main job in half a minute: containers on a network, and an agent that dies in the middle of it.
 
-Everything happens in a network and mount namespace of its own, so that the machine's interfaces,
-/run and /var/lib stay as they are. The plugins are the reference ones: bridge and host-local.
+Everything happens in network and mount namespaces of its own, so that the machine's interfaces, /run and
+/var/lib stay as they are. Whatever is said is checked: if it is not so, the demo says that, and fails.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
+import textwrap
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from netloom.cli.views import result_view, table
-from netloom.cni import AnyResult, CNIError, Endpoint, NetworkConfig, Result, Runtime, load_network
-from netloom.kernel import Namespace, Plan, Scope, check
-from netloom.kernel.dataplane import Dataplane
+from bench import isolation
+from bench.hosts import PLUGIN
+from bench.place import BUILD, CHECKOUT
+from netloom.cli.views import table
+from netloom.cni import AnyResult, CNIError, Endpoint, Result, Runtime, load_network
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-PLUGINS = CHECKOUT / ".peers" / "plugins"
-PRIVATE = "NETLOOM_DEMO_PRIVATE"
+from .node import Agent, DemoFailed, Ping, make_container, netns, ping, remove_container, run
+from .speed import beside_the_reference
 
-NETWORK = {
-    "cniVersion": "1.1.0",
-    "name": "demo",
-    "plugins": [
-        {
-            "type": "bridge",
-            "bridge": "demo0",
-            "isGateway": True,
-            "ipam": {
-                "type": "host-local",
-                "ranges": [[{"subnet": "10.77.0.0/24"}], [{"subnet": "fd77::/64"}]],
-                "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
-            },
-        }
-    ],
-}
+POOLS = [{"cidr": "10.77.0.0/24"}, {"cidr": "fd77::/64"}]
+NETWORK = {"cniVersion": "1.1.0", "name": "demo", "plugins": [{"type": "netloom", "pools": POOLS}]}
+
+COLOURS = ("red", "green", "blue", "yellow", "white")
+BURST = tuple(f"job-{number}" for number in range(1, 13))
+AT_ONCE = 4
+# The agent is to die in this ADD, when its link is made and that is not yet written down.
+FATAL = len(COLOURS) + 6
+# Seconds for which nobody is there, so that the running pings mean something.
+OUTAGE = 2.0
+ROUNDS = 30
 
 
 def main() -> int:
     if os.geteuid() != 0:
-        sys.exit("demo: needs root, because it makes network namespaces")
-    if PRIVATE not in os.environ:
-        os.environ[PRIVATE] = "1"
-        os.execvp("unshare", ["unshare", "--net", "--mount", sys.executable, "-m", "demo"])
-    for words in ("mount -t tmpfs tmpfs /run", "ip link set lo up"):
-        run(*words.split())
-    with tempfile.TemporaryDirectory(prefix="netloom-demo-") as directory:
-        networks(Path(directory))
-    plan()
+        print("demo: needs root, because it makes network namespaces", file=sys.stderr)
+        return 1
+    obstacle = isolation.obstacle(CHECKOUT)
+    if obstacle:
+        print(f"demo: {obstacle}", file=sys.stderr)
+        return 1
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="demo-", dir=BUILD) as directory:
+        isolation.enter(Path(directory))
+        run("ip", "link", "set", "lo", "up")
+        try:
+            Story(Path(directory)).tell()
+        except (DemoFailed, CNIError) as failure:
+            print(f"\ndemo: FAILED: {failure}", file=sys.stderr)
+            return 1
     return 0
 
 
-def networks(directory: Path) -> None:
-    ipam = directory / "ipam"
-    configs = directory / "net.d"
-    configs.mkdir()
-    NETWORK["plugins"][0]["ipam"]["dataDir"] = str(ipam)  # type: ignore[index]
-    (configs / "10-demo.conflist").write_text(json.dumps(NETWORK))
-    runtime = Runtime([str(PLUGINS)], cache_dir=str(directory / "cache"))
+class Story:
+    def __init__(self, directory: Path) -> None:
+        configs = directory / "net.d"
+        configs.mkdir()
+        (configs / "10-demo.conflist").write_text(json.dumps(NETWORK))
+        self.network = load_network(str(configs), "demo")
+        self.runtime = Runtime([str(PLUGIN.parent)], cache_dir=str(directory / "cache"))
+        self.agent = Agent(directory / "agent.log")
+        self.results: dict[str, Result] = {}
+        self.stack = ExitStack()
 
-    network = load_network(str(configs), "demo")
-    say(f"network {network.name}: {', '.join(it.type for it in network.plugins)}, CNI {network.cni_version}")
-    runtime.validate(network)
-    runtime.status(network)
-    show("its plugins exist, speak that version, and say that they are ready")
+    def tell(self) -> None:
+        with self.stack:
+            self.stack.enter_context(closing(self.agent))
+            self.attach_five()
+            pings = self.ping_on()
+            interrupted = self.die_in_a_burst()
+            self.delete_without_an_agent()
+            self.come_back(interrupted, pings)
+            self.compare()
+            self.leave_nothing()
 
-    endpoints = [Endpoint(f"container-{name}", f"/run/netns/{name}") for name in ("red", "blue")]
-    results = [attach(runtime, network, endpoint) for endpoint in endpoints]
+    def attach_five(self) -> None:
+        took = self.agent.start(f"add.applied:kill:{FATAL}")
+        say(f"the agent is ready, {took * 1000:.0f} ms after its start")
+        show(f"journal  {self.agent.settings.journal}", f"socket   {self.agent.settings.socket}")
+        rows = []
+        for name in COLOURS:
+            make_container(name)
+            began = time.perf_counter()
+            self.add(name)
+            milliseconds = (time.perf_counter() - began) * 1000
+            rows.append((name, *self.addresses(name), f"{milliseconds:.1f} ms"))
+        say("five containers join a network, by its plugin, as any runtime does it")
+        show(*table(rows, ("CONTAINER", "IPV4", "IPV6", "ADD")))
+        for address in self.addresses("blue"):
+            sent, received = ping("red", address)
+            require(sent == received, f"red reaches blue at {address}: {received} of {sent} answered")
+            show(f"red pings blue at {address}: {sent} sent, {received} received")
 
-    say("red and blue reach each other")
-    for address in addresses(results[1]):
-        ping("red", address)
+    def ping_on(self) -> list[Ping]:
+        pings = [Ping("red", address) for address in self.addresses("blue")]
+        for each in pings:
+            self.stack.enter_context(closing(each))
+        return pings
 
-    say("CHECK: the plugins find all as they left it")
-    for endpoint in endpoints:
-        runtime.check(network, endpoint)
-    rows = [[it.network, it.container_id, it.ifname, it.netns] for it in runtime.attachments()]
-    show(*table(rows, ["NETWORK", "CONTAINER", "INTERFACE", "NETNS"]))
+    def die_in_a_burst(self) -> str:
+        """Which one was being attached when the agent died."""
+        for name in BURST:
+            make_container(name)
+        say(f"red goes on pinging blue; {len(BURST)} more containers join, {AT_ONCE} at a time")
+        with ThreadPoolExecutor(AT_ONCE) as clients:
+            failed = [error for error in clients.map(self.try_add, BURST) if error is not None]
+        ended = self.agent.ended_by()
+        require(ended == "SIGKILL", f"the agent was killed, and not ended by {ended}")
+        joined = [name for name in BURST if name in self.results]
+        require(bool(joined and failed), "it died in the middle of the burst")
+        show(f"in the middle of it, the agent is killed: {ended}")
+        show(
+            f"{len(joined)} of them are attached, {len(failed)} got code {failed[-1].code}, try again later:"
+        )
+        show(*textwrap.wrap(str(failed[-1]), 100, initial_indent="  ", subsequent_indent="  "))
+        begun = list(self.agent.ledger().attachments("pending"))
+        made = set(self.agent.left_in_kernel())
+        halfway = [row for row in begun if row.host_link in made]
+        require(bool(halfway), "one had its link already")
+        show(f"begun and not finished, by the journal: {', '.join(row.container_id for row in begun)}")
+        show(f"of {halfway[0].container_id}, the link {halfway[0].host_link} is there already")
+        return halfway[0].container_id
 
-    say("somebody takes blue's address away, and CHECK says so")
-    run("ip", "-n", "blue", "address", "flush", "dev", "eth0")
-    try:
-        runtime.check(network, endpoints[1])
-        sys.exit("demo: CHECK did not notice")
-    except CNIError as error:
-        show(f"code {error.code}, plugin {error.plugin}, attachment {error.attachment}:", str(error))
+    def delete_without_an_agent(self) -> None:
+        say("yellow is deleted while no agent runs")
+        self.runtime.delete(self.network, endpoint("yellow"))
+        del self.results["yellow"]
+        queued = self.agent.queued()
+        require(queued == 1, f"one DEL is queued, and not {queued}")
+        show(f"DEL succeeds; {queued} is queued in {self.agent.settings.intents}")
+        time.sleep(OUTAGE)
 
-    say("DEL for red; blue's namespace just vanishes, and GC collects what it held")
-    runtime.delete(network, endpoints[0])
-    run("ip", "netns", "del", "blue")
-    runtime.gc(network, valid=[])
-    run("ip", "netns", "del", "red")
+    def come_back(self, interrupted: str, pings: Sequence[Ping]) -> None:
+        took = self.agent.start()
+        say(f"the agent is started again, and ready after {took * 1000:.0f} ms")
+        ledger = self.agent.ledger()
+        unfinished = list(ledger.attachments("pending", "deleting"))
+        require(not unfinished, f"{len(unfinished)} attachments are still unfinished")
+        require(self.agent.queued() == 0, "the queued DEL was replayed")
+        known = {place.key.container_id for place in ledger.places()}
+        require("yellow" not in known, "yellow is gone")
+        show("what was begun is undone, and yellow's DEL is replayed")
+        lost = set(self.results) - known
+        require(not lost, f"lost: {', '.join(sorted(lost))}")
+        show(f"nothing is lost: all {len(self.results)} that were told of their addresses have them")
+        again = [name for name in BURST if name not in self.results]
+        require(
+            interrupted in again, f"{interrupted} was interrupted, so nobody was told that it is attached"
+        )
+        for name in again:
+            self.add(name)
+        show(f"the {len(again)} that failed are asked for once more, {interrupted} too: all are attached")
+        self.require_clean_audit()
+        show(
+            f"audit of journal, pools and kernel, {len(self.results)} attachments: nothing to complain about"
+        )
+        for each in pings:
+            sent, received = each.end()
+            require(sent == received, f"of {sent} pings to {each.address}, {sent - received} were lost")
+            show(f"red pinged blue at {each.address} all the time: {sent} sent, {sent - received} lost")
 
-    left = [it.name for it in (ipam / "demo").iterdir() if it.name[0].isdigit() or ":" in it.name]
-    if left or runtime.attachments():
-        sys.exit(f"demo: left behind: {left} {runtime.attachments()}")
-    say("nothing is left: no attachment in the cache, no address reserved")
+    def compare(self) -> None:
+        say(f"what a runtime waits for, median of {ROUNDS}, both families, in this very run")
+        rows = [
+            (verb, f"{ours:.1f} ms", f"{theirs:.1f} ms", f"{ours / theirs:.2f}")
+            for verb, ours, theirs in beside_the_reference(ROUNDS)
+        ]
+        show(*table(rows, ("VERB", "NETLOOM", "BRIDGE 1.9.1", "RATIO")))
+
+    def leave_nothing(self) -> None:
+        say("everything is deleted")
+        for name in list(self.results):
+            self.runtime.check(self.network, endpoint(name))
+            self.runtime.delete(self.network, endpoint(name))
+        for name in (*COLOURS, *BURST):
+            remove_container(name)
+        self.require_clean_audit()
+        ledger = self.agent.ledger()
+        left = [str(place.key) for place in ledger.places()]
+        left += [ip.hex() for _, ip, _ in ledger.held()]
+        left += self.agent.left_in_kernel() + [str(it) for it in self.runtime.attachments()]
+        require(not left, f"left behind: {', '.join(left)}")
+        show("left: 0 attachments, 0 addresses held, 0 links, 0 firewall elements, 0 results in the cache")
+        ended = self.agent.stop()
+        require(ended == "exit status 0", f"the agent stops without complaint, and not by {ended}")
+        show("the agent is stopped: exit status 0")
+
+    def add(self, name: str) -> None:
+        self.results[name] = modern(self.runtime.add(self.network, endpoint(name)))
+
+    def try_add(self, name: str) -> CNIError | None:
+        try:
+            self.add(name)
+        except CNIError as error:
+            return error
+        return None
+
+    def addresses(self, name: str) -> list[str]:
+        return [ip.address.split("/")[0] for ip in self.results[name].ips]
+
+    def require_clean_audit(self) -> None:
+        findings = self.agent.audit(POOLS)
+        require(not findings, "; ".join(finding.text for finding in findings))
 
 
-def plan() -> None:
-    """An attachment without plugins: kernel objects from a file, applied by the dataplane's thread."""
-    path = CHECKOUT / "docs/examples/attachment.json"
-    objects = Plan.decode(path.read_bytes())
-    with Namespace.own() as host, Namespace.new() as container, Dataplane() as dataplane:
-        began = time.perf_counter()
-        changes = dataplane.apply(objects, container).result()
-        took = (time.perf_counter() - began) * 1000
-        say(f"a plan, {path.name}: {len(changes)} kernel objects, made in {took:.1f} ms")
-        show(*table([(change.change, change.object) for change in changes]))
-
-        say("somebody takes a route away; the plan knows, and puts it back")
-        run("ip", "route", "del", "10.7.0.2/32")
-        show(*(str(difference) for difference in dataplane.check(objects, container).result()))
-        changes = dataplane.apply(objects, container).result()
-        show(*table([(change.change, change.object) for change in changes if change.change == "made"]))
-
-        began = time.perf_counter()
-        dataplane.remove(objects, container).result()
-        say(f"all of it is gone, in {(time.perf_counter() - began) * 1000:.1f} ms")
-        if any(difference.what != "missing" for difference in check(objects, Scope(host, container))):
-            sys.exit("demo: the plan left something behind")
+def endpoint(name: str) -> Endpoint:
+    return Endpoint(name, netns(name))
 
 
-def attach(runtime: Runtime, network: NetworkConfig, endpoint: Endpoint) -> AnyResult:
-    run("ip", "netns", "add", os.path.basename(endpoint.netns))
-    began = time.perf_counter()
-    result = runtime.add(network, endpoint, cleanup=True)
-    say(f"{endpoint.container_id} is attached, in {(time.perf_counter() - began) * 1000:.0f} ms")
-    show(*result_view(result).splitlines())
+def modern(result: AnyResult) -> Result:
+    assert isinstance(result, Result)
     return result
 
 
-def addresses(result: AnyResult) -> list[str]:
-    assert isinstance(result, Result)
-    return [ip.address.split("/")[0] for ip in result.ips]
-
-
-def ping(netns: str, address: str) -> None:
-    output = run("ip", "netns", "exec", netns, "ping", "-n", "-c", "2", "-i", "0.2", "-W", "2", address)
-    show(next(line for line in output.splitlines() if "packets transmitted" in line) + f"  ({address})")
-
-
-def run(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"demo: {' '.join(words)}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
+def require(so: bool, claim: str) -> None:
+    if not so:
+        raise DemoFailed(claim)
 
 
 def say(text: str) -> None:

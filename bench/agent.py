@@ -1,0 +1,264 @@
+"""The agent behind its plugin against the reference plugins: what a runtime waits for.
+
+Both are run by the same driver, and every container is a fresh namespace, made outside of the measured
+time. Ours is durable and keeps containers from sending under false addresses; the reference does neither.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, closing
+
+from netloom.journal import Operation
+
+from . import spawn
+from .breakdown import Seen, breakdown, kinds_of_applying, kinds_of_removing
+from .containers import Supply, containers, forget, made, settle
+from .hosts import PLUGIN, REFERENCE, Host, OurHost, ReferenceHost
+from .measure import Bar, Comparison, Item, Quantity, Remark, Together, Unmeasurable, milliseconds
+from .place import Place
+
+_BURST = 64
+_FEW, _MANY, _MOST = 10, 2_000, 10_000
+# Interfaces of a container, where it is only their number that counts.
+_INTERFACES = 25
+# Seconds to attach them in.
+_PATIENCE = 150.0
+
+_VERBS = ("ADD", "CHECK", "DEL")
+_OURS = "ours: the static plugin and the agent, both families, guarded, durable"
+_PEER = "peer: bridge and host-local 1.9.1, both families"
+_NAMES = (
+    "exec", "add", "check", "del", "add_64_by_8", "del_64_by_8", "add_64_at_once", "del_64_at_once",
+    "memory_0", "add_2000", "memory_2000", "memory_10000", "ready_10000",
+)  # fmt: skip
+
+
+def comparisons(place: Place) -> Generator[Item, None, None]:
+    obstacle = place.obstacle or _missing()
+    if obstacle:
+        for name in _NAMES:
+            yield Unmeasurable(f"agent.{name}", f"{_OURS}; {_PEER}", reason=obstacle)
+        return
+    with closing(OurHost("ours")) as ours, closing(ReferenceHost("reference")) as reference:
+        ours.start()
+        yield from _one_at_a_time(ours, reference)
+        for at_once in (8, _BURST):
+            yield _bursts(ours, reference, at_once)
+    yield from _growth()
+
+
+def _missing() -> str:
+    for needed in (PLUGIN, REFERENCE):
+        if not needed.exists():
+            return f"{needed} is missing: `make setup` builds it"
+    return ""
+
+
+class _Life:
+    """ADD, CHECK and DEL of one container after the other, and what a bare spawn takes in between."""
+
+    def __init__(self, host: Host, bare: spawn.Call) -> None:
+        self._host = host
+        self._bare = bare
+        self._supply = Supply()
+        self.rounds: list[tuple[str, tuple[float, ...]]] = []
+
+    def round(self) -> tuple[float, ...]:
+        container = self._supply.take()
+        settle()
+        bare = milliseconds(lambda: spawn.exchange(self._bare.path, self._bare.stdin, self._bare.env))
+        took = (bare, *(self._host.run(verb, container) for verb in _VERBS))
+        self.rounds.append((container, took))
+        return took
+
+    def close(self) -> None:
+        self._supply.close()
+
+
+def _one_at_a_time(ours: OurHost, reference: ReferenceHost, rounds: int = 250) -> Generator[Item, None, None]:
+    version = spawn.Call(str(PLUGIN), b"", {"CNI_COMMAND": "VERSION"})
+    true = spawn.Call("/bin/true", b"", {})
+    with closing(_Life(ours, version)) as our_life, closing(_Life(reference, true)) as their_life:
+        yield Together(
+            quantities=(
+                Quantity(
+                    "agent.exec",
+                    "the driver's own part: pipes, spawn, wait; ours: the static plugin with VERSION, which "
+                    "it answers itself; peer: /bin/true, which loads libc",
+                ),
+                Quantity(
+                    "agent.add",
+                    f"{_OURS}: one ADD at a time; {_PEER}",
+                    bar=Bar("ours / peer", 0.28),
+                    p99_bar=Bar("ours / peer", 0.6),
+                ),
+                Quantity(
+                    "agent.check",
+                    f"{_OURS}: one CHECK at a time, with what ADD answered; {_PEER}",
+                    bar=Bar("ours / peer", 0.4),
+                ),
+                Quantity("agent.del", f"{_OURS}: one DEL at a time; {_PEER}", bar=Bar("ours / peer", 0.15)),
+            ),
+            ours=our_life.round,
+            peer=their_life.round,
+            rounds=rounds,
+        )
+        yield _where_the_time_goes(ours, our_life, rounds)
+
+
+def _where_the_time_goes(ours: OurHost, life: _Life, rounds: int) -> Remark:
+    measured = life.rounds[-rounds:]
+    recorded = _recorded(ours, [container for container, _ in measured])
+    with containers(1) as [container]:
+        ours.run("ADD", container)
+        plan = ours.plan(container)
+        ours.run("DEL", container)
+    lines = ["where the time of agent.add and agent.del goes: means of the middle half, in ms"]
+    for verb, kinds in (("ADD", kinds_of_applying(plan)), ("DEL", kinds_of_removing(plan))):
+        seen = [
+            Seen(took[1 + _VERBS.index(verb)], took[0], recorded[verb, container])
+            for container, took in measured
+        ]
+        lines += breakdown(verb, seen, kinds)
+    return Remark("\n".join(lines))
+
+
+def _recorded(ours: OurHost, names: list[str]) -> dict[tuple[str, str], Operation]:
+    """What the agent says of its operations. They are logged a little later than they are answered."""
+    for _ in range(50):
+        time.sleep(0.2)
+        found = {(it.verb, it.container_id): it for it in ours.operations()}
+        if all((verb, name) in found for verb in _VERBS for name in names):
+            return found
+    raise RuntimeError("the agent's journal does not have all operations")
+
+
+def _bursts(ours: Host, reference: Host, at_once: int) -> Together:
+    suffix = f"{_BURST}_at_once" if at_once == _BURST else f"{_BURST}_by_{at_once}"
+    pace = "all at once" if at_once == _BURST else f"{at_once} at a time"
+
+    def burst(host: Host) -> tuple[float, ...]:
+        with containers(_BURST) as names:
+            settle(0.1)
+            took = tuple(host.run_all(verb, names, at_once) for verb in ("ADD", "DEL"))
+        settle(0.3)
+        return took
+
+    def quantity(verb: str, limit: float) -> Quantity:
+        return Quantity(
+            f"agent.{verb.lower()}_{suffix}",
+            f"{_OURS}: {_BURST} {verb}s, {pace}, from the first spawn to the last end; {_PEER}",
+            bar=Bar("ours / peer", limit),
+        )
+
+    return Together(
+        quantities=(quantity("ADD", 0.35), quantity("DEL", 0.25 if at_once == _BURST else 0.3)),
+        ours=lambda: burst(ours),
+        peer=lambda: burst(reference),
+        rounds=8,
+        warmup=1,
+    )
+
+
+def _growth() -> Generator[Item, None, None]:
+    """What many attachments cost: the next one, memory, and the agent's start."""
+    with ExitStack() as stack:
+        few = stack.enter_context(closing(OurHost("few")))
+        many = stack.enter_context(closing(OurHost("many")))
+        few.start()
+        many.start()
+        yield _memory(many, 0)
+        attached: list[str] = []
+        stack.callback(lambda: _end(many, attached))
+        few.add_many(stack.enter_context(containers(1)), _interfaces(_FEW), _PATIENCE)
+        reason = _fill(many, attached, _MANY)
+        yield _unless(reason, _memory(many, _MANY))
+        yield _unless(reason, _add_at(few, many, stack))
+        reason = reason or _fill(many, attached, _MOST)
+        yield _unless(reason, _memory(many, _MOST))
+        yield _unless(reason, _ready(many))
+
+
+def _fill(host: OurHost, attached: list[str], amount: int) -> str:
+    """Attaches until there are so many; why there are not, or nothing."""
+    began = time.perf_counter()
+    before = host.attachments()
+    names = made((amount - before) // _INTERFACES)
+    attached += names
+    whole = host.add_many(names, _interfaces(_INTERFACES), _PATIENCE)
+    now = host.attachments()
+    each = (time.perf_counter() - began) / (now - before) * 1000
+    print(f"{now} attachments, {each:.1f} ms for each by the socket", flush=True)
+    return "" if whole else f"there were {now} attachments when {_PATIENCE:g} seconds were over"
+
+
+def _interfaces(amount: int) -> list[str]:
+    return [f"net{number}" for number in range(amount)]
+
+
+def _unless(reason: str, comparison: Comparison) -> Comparison | Unmeasurable:
+    it = comparison
+    return Unmeasurable(it.name, it.what, it.unit, it.bar, reason=reason) if reason else it
+
+
+def _end(host: OurHost, attached: list[str]) -> None:
+    """Waits for the kernel, which takes away thousands of links without anybody at work."""
+    host.kill()
+    forget(attached)
+    for _ in range(600):
+        if host.links() < 2:
+            return
+        time.sleep(0.1)
+
+
+def _memory(host: OurHost, amount: int) -> Comparison:
+    return Comparison(
+        f"agent.memory_{amount}",
+        f"resident memory of the agent with {amount} attachments, {_INTERFACES} in a container",
+        unit="MB",
+        bar=Bar("ours", 100),
+        ours=host.megabytes,
+        peer=None,
+        rounds=1,
+        warmup=0,
+    )
+
+
+def _add_at(few: OurHost, many: OurHost, stack: ExitStack) -> Comparison:
+    supply = stack.enter_context(closing(Supply()))
+
+    def add(host: OurHost) -> float:
+        container = supply.take()
+        settle()
+        took = host.run("ADD", container)
+        host.run("DEL", container)
+        return took
+
+    return Comparison(
+        f"agent.add_{_MANY}",
+        f"{_OURS}: one ADD at a time, beside {_MANY} attachments; peer: the same beside {_FEW}",
+        bar=Bar("ours / peer", 1.5),
+        ours=lambda: add(many),
+        peer=lambda: add(few),
+        rounds=100,
+    )
+
+
+def _ready(host: OurHost) -> Comparison:
+    def restart() -> float:
+        host.kill()
+        return host.start()
+
+    return Comparison(
+        f"agent.ready_{_MOST}",
+        f"from the start of the agent's process to its first answer, with {_MOST} attachments in the "
+        "journal, after the one before was killed",
+        unit="s",
+        bar=Bar("ours", 3),
+        ours=restart,
+        peer=None,
+        rounds=3,
+        warmup=0,
+    )

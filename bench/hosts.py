@@ -1,0 +1,236 @@
+"""Two hosts, each in a network namespace of its own, that do the same by the same driver.
+
+Ours has an agent, and the static plugin in front of it. The reference's is the bridge plugin, which runs
+host-local for the addresses of both families. Both keep what they know below /var/lib, on a real disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from netloom.agent.protocol import LENGTH, Head, encode
+from netloom.journal import Ledger, Operation, read_only
+from netloom.kernel import Namespace, Plan, Scope, Up, apply
+from netloom.kernel.objects.link import link_names
+
+from . import spawn
+from .containers import path
+from .measure import milliseconds
+from .place import CHECKOUT
+
+PLUGIN = CHECKOUT / "netloom" / "_plugin" / "netloom"
+REFERENCE = CHECKOUT / ".peers" / "plugins" / "bridge"
+
+_IFNAME = "eth0"
+_PATIENCE = 60.0
+_CLIENTS = 16
+
+
+class Host:
+    """What runtimes do, whoever's plugin it is. `results` has what ADD answered, for CHECK and DEL."""
+
+    def __init__(self, plugin: Path, network: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self.namespace = Namespace.new("a host of the benchmark")
+        self._plugin = str(plugin)
+        self._network = network
+        self._environment = {"PATH": os.environ["PATH"], "CNI_PATH": str(plugin.parent), **environment}
+        self._results: dict[str, Any] = {}
+        apply(Plan((Up("lo"),)), Scope(self.namespace))
+
+    def run(self, verb: str, container: str) -> float:
+        """The milliseconds of one, by itself."""
+        return self.run_all(verb, [container], 1)
+
+    def run_all(self, verb: str, containers: Sequence[str], at_once: int) -> float:
+        """The milliseconds from the first one's spawn to the last one's end."""
+        calls = [self._call(verb, container) for container in containers]
+        outputs: list[bytes] = []
+        with self.namespace.entered():
+            if len(calls) == 1:
+                took = milliseconds(lambda: outputs.append(spawn.exchange(*_parts(calls[0]))))
+            else:
+                took = milliseconds(lambda: outputs.extend(spawn.exchanges(calls, at_once)))
+        if verb == "ADD":
+            for container, output in zip(containers, outputs, strict=True):
+                result = json.loads(output)
+                if len(result["ips"]) != 2:
+                    raise RuntimeError(f"{self._plugin} gave {container} not an address of both families")
+                self._results[container] = result
+        elif verb == "DEL":
+            for container in containers:
+                del self._results[container]
+        return took
+
+    def _call(self, verb: str, container: str) -> spawn.Call:
+        return spawn.Call(self._plugin, self.config(container), self.variables(verb, container))
+
+    def config(self, container: str) -> bytes:
+        """As the runtime gives it: with what ADD answered, once it has."""
+        before = self._results.get(container)
+        return json.dumps({**self._network, **({"prevResult": before} if before else {})}).encode()
+
+    def variables(self, verb: str, container: str, ifname: str = _IFNAME) -> dict[str, str]:
+        return {
+            **self._environment,
+            "CNI_COMMAND": verb,
+            "CNI_CONTAINERID": container,
+            "CNI_NETNS": path(container),
+            "CNI_IFNAME": ifname,
+        }
+
+    def close(self) -> None:
+        self.namespace.close()
+
+
+def _parts(call: spawn.Call) -> tuple[str, bytes, Mapping[str, str]]:
+    return call.path, call.stdin, call.env
+
+
+class ReferenceHost(Host):
+    """The bridge plugin as most write it down: a gateway, both families, default routes."""
+
+    def __init__(self, name: str) -> None:
+        ipam = {
+            "type": "host-local",
+            "ranges": [[{"subnet": "10.8.0.0/16"}], [{"subnet": "fd08::/64"}]],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
+            "dataDir": f"/var/lib/{name}",
+        }
+        network = {
+            "cniVersion": "1.1.0",
+            "name": "bench",
+            "type": "bridge",
+            "bridge": "bench0",
+            "isGateway": True,
+            "ipam": ipam,
+        }
+        super().__init__(REFERENCE, network, {})
+
+
+class OurHost(Host):
+    """The static plugin and its agent, as they are installed."""
+
+    def __init__(self, name: str) -> None:
+        self.socket = f"/run/{name}/agent.sock"
+        self.state_dir = f"/var/lib/{name}"
+        network = {
+            "cniVersion": "1.1.0",
+            "name": "bench",
+            "type": "netloom",
+            "pools": [{"cidr": "10.9.0.0/16"}, {"cidr": "fd09::/64"}],
+        }
+        super().__init__(PLUGIN, network, {"NETLOOM_SOCKET": self.socket})
+        self.agent = 0
+
+    def start(self) -> float:
+        """The seconds from the start of the agent's process to its first answer."""
+        command = [str(Path(sys.executable).with_name("netloom")), "agent"]
+        command += ["--state-dir", self.state_dir, "--socket", self.socket]
+        # Whatever ends the run, no agent outlives it.
+        command = ["/usr/bin/setpriv", "--pdeathsig", "KILL", *command]
+        log = (os.POSIX_SPAWN_OPEN, 2, f"{self.state_dir}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        began = time.perf_counter()
+        with self.namespace.entered():
+            self.agent = os.posix_spawn(command[0], command, os.environ, file_actions=[log])
+        while not self._answers():
+            ended, _ = os.waitpid(self.agent, os.WNOHANG)
+            if ended or time.perf_counter() - began > _PATIENCE:
+                said = Path(f"{self.state_dir}.log").read_text()[-2000:]
+                raise RuntimeError(f"the agent does not answer: {said}")
+            time.sleep(0.002)
+        return time.perf_counter() - began
+
+    def _answers(self) -> bool:
+        try:
+            return ask(self.socket, encode(Head(protocol=1, question="info"))) is not None
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """SIGKILL: it gets no chance to leave things as the next one likes them."""
+        agent, self.agent = self.agent, 0
+        if agent:
+            with suppress(ProcessLookupError):
+                os.kill(agent, signal.SIGKILL)
+            os.waitpid(agent, 0)
+
+    def close(self) -> None:
+        self.kill()
+        super().close()
+
+    def add_many(self, containers: Sequence[str], ifnames: Sequence[str], patience: float) -> bool:
+        """Attachments without the plugin's processes: an interface of every name for every container.
+
+        False if that was not done within so many seconds.
+        """
+        end = time.monotonic() + patience
+        with ThreadPoolExecutor(_CLIENTS) as clients:
+            for ifname in ifnames:
+                if time.monotonic() > end:
+                    return False
+                list(clients.map(self._add, containers, repeat(ifname)))
+        return True
+
+    def _add(self, container: str, ifname: str) -> None:
+        environment = self.variables("ADD", container, ifname)
+        head = Head(protocol=1, environment=environment, sent=time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        netns = os.open(path(container), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            reply = ask(self.socket, encode(head, json.dumps(self._network).encode()), netns)
+        finally:
+            os.close(netns)
+        if reply is None or reply[0] != 0:
+            raise RuntimeError(f"no attachment {ifname} of {container}: {reply!r}")
+
+    def megabytes(self) -> float:
+        """The agent's resident memory, in millions of bytes."""
+        with open(f"/proc/{self.agent}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def operations(self) -> list[Operation]:
+        with self._ledger() as ledger:
+            return ledger.operations(5000)
+
+    def plan(self, container: str) -> Plan:
+        """How an attachment is recorded."""
+        with self._ledger() as ledger:
+            return Plan.decode(ledger.of_container(container)[0].plan)
+
+    def attachments(self) -> int:
+        with self._ledger() as ledger:
+            return sum(ledger.count().values())
+
+    def links(self) -> int:
+        return len(link_names(self.namespace))
+
+    @contextmanager
+    def _ledger(self) -> Iterator[Ledger]:
+        connection = read_only(f"{self.state_dir}/journal.db")
+        try:
+            yield Ledger(connection)
+        finally:
+            connection.close()
+
+
+def ask(at: str, frame: bytes, netns: int | None = None) -> bytes | None:
+    """The status byte and the output; nothing if the agent hung up."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_PATIENCE)
+        connection.connect(at)
+        sent = connection.send(frame) if netns is None else socket.send_fds(connection, [frame], [netns])
+        connection.sendall(frame[sent:])
+        reply = b""
+        while chunk := connection.recv(1 << 16):
+            reply += chunk
+    return reply[LENGTH.size :] or None
