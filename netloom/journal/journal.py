@@ -249,8 +249,11 @@ class Journal:
         try:
             connection.execute("BEGIN IMMEDIATE")
             reach("journal.begun")
-            for job in jobs:
-                self._write(job)
+            if len(jobs) == 1 and not operations:
+                jobs[0].value = jobs[0].change(Ledger(connection))  # alone, it needs no savepoint
+            else:
+                for job in jobs:
+                    self._write(job)
             if operations:
                 Ledger(connection).record(operations)
             reach("journal.written")

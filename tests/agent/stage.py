@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -27,7 +27,19 @@ from ..lanes import ROOT
 PLUGIN = ROOT / "netloom" / "_plugin" / "netloom"
 NETLOOM = Path(sys.executable).parent / "netloom"
 
+PATIENCE = 20.0
+
 POOLS: tuple[dict[str, Any], ...] = ({"cidr": "10.9.0.0/16"}, {"cidr": "fd09::/64"})
+
+
+def eventually(holds: Callable[[], bool], patience: float = PATIENCE) -> bool:
+    """Whether it holds within some time."""
+    deadline = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 class Outcome(NamedTuple):
@@ -47,8 +59,22 @@ class Outcome(NamedTuple):
         return 0 if self.status == 0 else int(self.document["code"])
 
     @property
+    def message(self) -> str:
+        """The error that it printed, with its details."""
+        return f"{self.document['msg']}; {self.document.get('details', '')}"
+
+    @property
     def addresses(self) -> list[str]:
         return [ip["address"].split("/")[0] for ip in self.document["ips"]]
+
+
+def received(connection: socket.socket) -> Outcome:
+    """A reply, to its end."""
+    reply = b""
+    while chunk := connection.recv(1 << 16):
+        reply += chunk
+    assert len(reply) >= LENGTH.size + 1, "the agent hung up"
+    return Outcome(reply[LENGTH.size], reply[LENGTH.size + 1 :], b"")
 
 
 class Node:
@@ -98,11 +124,15 @@ class Node:
         environment: Mapping[str, str] | None = None,
         ready: bool = True,
         patience: float = 15,
+        through: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        """Starts an agent, and waits until it answers (or has ended, if `ready` is off: do not wait)."""
+        """Starts an agent, and waits until it answers (or has ended, if `ready` is off: do not wait).
+
+        `through` is a command that becomes the one that it is given.
+        """
         with open(self.directory / "agent.log", "ab") as log:
             self.agent = subprocess.Popen(
-                self.command(str(NETLOOM), "agent", *options),
+                self.command(*through, str(NETLOOM), "agent", *options),
                 env=self.environment(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -161,6 +191,15 @@ class Node:
             ["ip", "netns", "exec", name, *words], check=check, capture_output=True, text=True
         )
 
+    def popen_in(self, name: str, *words: str) -> subprocess.Popen[str]:
+        """Starts a command in a container without waiting for it."""
+        return subprocess.Popen(
+            ["ip", "netns", "exec", name, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
     def ping(self, name: str, address: str) -> bool:
         done = self.in_container(name, "ping", "-n", "-c", "1", "-W", "2", address, check=False)
         return done.returncode == 0
@@ -171,6 +210,10 @@ class Node:
         return json.dumps(
             {"cniVersion": version, "name": name, "type": "netloom", "pools": POOLS, **keys}
         ).encode()
+
+    def config_with(self, keys: Mapping[str, object], name: str = "net") -> bytes:
+        """A config with keys that are no identifiers, such as those of GC."""
+        return json.dumps({**json.loads(self.config(name)), **keys}).encode()
 
     def cni_environment(
         self, verb: str, container: str, ifname: str = "eth0", **variables: str
@@ -256,7 +299,8 @@ class Node:
                     if descriptors
                     else connection.send(frame)
                 )
-                connection.sendall(frame[sent:])
+                if sent < len(frame):
+                    connection.sendall(frame[sent:])
                 reply = b""
                 while chunk := connection.recv(1 << 16):
                     reply += chunk
@@ -266,7 +310,37 @@ class Node:
         assert len(reply) >= LENGTH.size + 1, "the agent hung up"
         return Outcome(reply[LENGTH.size], reply[LENGTH.size + 1 :], b"")
 
+    def connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(60)
+        connection.connect(str(self.socket))
+        return connection
+
+    def call(self, frame: bytes, descriptors: Sequence[int] = ()) -> Outcome:
+        """Any bytes to the agent, with any descriptors; what it says to them."""
+        with self.connect() as connection:
+            if descriptors:
+                socket.send_fds(connection, [frame], descriptors)
+            else:
+                connection.sendall(frame)
+            return received(connection)
+
     # What the node knows.
+
+    def info(self) -> dict[str, Any]:
+        """What the agent says of itself."""
+        answer = self.call(encode(Head(protocol=1, question="info")))
+        assert answer.status == 0, answer.output
+        said: dict[str, Any] = answer.document
+        return said
+
+    def counted(self, counter: str) -> int:
+        return int(self.info()["counters"].get(counter, 0))
+
+    def intents(self) -> list[str]:
+        """The names of the files of DELs that wait."""
+        directory = self.socket.parent / "intents"
+        return sorted(os.listdir(directory)) if directory.exists() else []
 
     def ledger(self) -> Ledger:
         """A copy of the journal as it is now."""

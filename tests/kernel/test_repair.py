@@ -144,6 +144,15 @@ def test_a_link_that_is_down_comes_up_with_what_went_with_it(
     assert check(PLAN, scope) == []
 
 
+def test_a_link_whose_maker_ended_before_it_was_set_and_up_is_finished(scope: Scope) -> None:
+    by_hand(scope.host, "ip link del nl0")
+    apply(Plan(PLAN.objects[:3]), scope)
+    result = repair(PLAN, scope)
+    assert result.put_back == EVERYTHING_ON_THE_LINK[1:]
+    assert result.left == []
+    assert check(PLAN, scope) == []
+
+
 def test_nothing_is_done_where_nothing_is_lost(scope: Scope) -> None:
     said = watched(scope)
     assert repair(PLAN, scope) == Repair([], [])
