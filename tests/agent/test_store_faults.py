@@ -1,0 +1,363 @@
+"""A disk that fails: no ADD that nobody will remember, no DEL that fails, no loss when it is well again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .faults import BreakableDisk, JumpingClock, SmallDisk, small_disk
+from .stage import NETLOOM, Node, eventually
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def disk(node: Node) -> Iterator[SmallDisk]:
+    with small_disk(node) as mounted:
+        node.start("--tick", "0.1")
+        yield mounted
+
+
+@pytest.fixture
+def broken(node: Node, tmp_path: Path) -> BreakableDisk:
+    """A disk under an agent that serves; it breaks when the test says so."""
+    made = BreakableDisk(tmp_path)
+    node.start("--tick", "0.1", environment=made.environment)
+    return made
+
+
+def is_consistent(node: Node) -> bool:
+    return node.audit() == [] and len(node.links()) == len(node.ledger().places())
+
+
+# Full.
+
+
+def test_add_on_a_full_disk_is_code_5_and_leaves_nothing(node: Node, disk: SmallDisk) -> None:
+    node.add(node.container())
+    disk.fill()
+    done = node.plugin("ADD", node.container())
+    assert done.code == 5
+    assert len(node.links()) == 1
+    disk.empty()
+    assert is_consistent(node)
+
+
+def test_status_on_a_full_disk_is_code_50_and_says_why(node: Node, disk: SmallDisk) -> None:
+    disk.fill()
+    done = node.plugin("STATUS")
+    assert done.code == 50
+    assert "full" in done.document["msg"]
+    disk.empty()
+    assert eventually(lambda: node.plugin("STATUS").status == 0)
+
+
+def test_del_on_a_full_disk_succeeds_and_takes_the_link(node: Node, disk: SmallDisk) -> None:
+    container = node.container()
+    node.add(container)
+    disk.fill()
+    node.delete(container)
+    assert node.links() == []
+    disk.empty()
+    assert eventually(lambda: node.ledger().places() == [])
+    assert eventually(lambda: node.intents() == [])
+    assert is_consistent(node)
+
+
+def test_a_del_that_is_repeated_on_a_full_disk_is_one_intent(node: Node, disk: SmallDisk) -> None:
+    container = node.container()
+    node.add(container)
+    disk.fill()
+    for _ in range(3):
+        node.delete(container)
+    assert len(node.intents()) == 1
+
+
+def test_a_del_of_what_never_was_on_a_full_disk_leaves_no_intent(node: Node, disk: SmallDisk) -> None:
+    disk.fill()
+    node.delete("nobody")
+    assert node.intents() == []
+
+
+def test_what_was_deleted_on_a_full_disk_does_not_come_back(node: Node, disk: SmallDisk) -> None:
+    """Its row is still there; but nobody repairs what the runtime was told is gone."""
+    container = node.container()
+    node.add(container)
+    disk.fill()
+    node.delete(container)
+    assert not eventually(lambda: node.links() != [], patience=1.5)
+
+
+def test_add_after_a_del_on_a_full_disk_is_not_the_old_attachment(node: Node, disk: SmallDisk) -> None:
+    """That one waits to be deleted: whoever gets it would lose it as soon as there is space again."""
+    container = node.container()
+    node.add(container)
+    disk.fill()
+    node.delete(container)
+    assert node.plugin("ADD", container).code == 5
+    disk.empty()
+    assert eventually(lambda: node.intents() == [])
+    node.add(container)
+    assert eventually(lambda: node.intents() == [])
+    assert len(node.links()) == 1
+    assert is_consistent(node)
+
+
+def test_a_restart_on_a_full_disk_does_not_bring_back_what_was_deleted(node: Node, disk: SmallDisk) -> None:
+    container = node.container()
+    node.add(container)
+    disk.fill()
+    node.delete(container)
+    node.kill()
+    node.start("--tick", "0.1")
+    assert node.plugin("ADD", container).code == 5
+    assert node.links() == []
+    disk.empty()
+    assert eventually(lambda: node.ledger().places() == [])
+    assert is_consistent(node)
+
+
+def test_containers_keep_their_network_on_a_full_disk(node: Node, disk: SmallDisk) -> None:
+    one, other = node.container(), node.container()
+    node.add(one)
+    address = node.add(other).addresses[0]
+    disk.fill()
+    node.plugin("ADD", node.container())
+    assert node.ping(one, address)
+
+
+def test_an_agent_stops_on_a_full_disk(node: Node, disk: SmallDisk) -> None:
+    node.add(node.container())
+    disk.fill()
+    node.plugin("ADD", node.container())
+    assert node.stop() == 0
+
+
+def test_add_works_again_when_there_is_space(node: Node, disk: SmallDisk) -> None:
+    container = node.container()
+    node.add(node.container())
+    disk.fill()
+    assert node.plugin("ADD", container).code == 5
+    disk.empty()
+    node.add(container)
+    assert is_consistent(node)
+
+
+# Broken.
+
+
+def test_add_on_a_broken_disk_is_code_5_and_leaves_nothing(node: Node, broken: BreakableDisk) -> None:
+    node.add(node.container())
+    broken.break_down()
+    assert node.plugin("ADD", node.container()).code == 5
+    assert len(node.links()) == 1
+    broken.mend()
+    assert eventually(lambda: is_consistent(node))
+
+
+def test_del_on_a_broken_disk_succeeds_and_is_written_down_later(node: Node, broken: BreakableDisk) -> None:
+    container = node.container()
+    node.add(container)
+    broken.break_down()
+    node.delete(container)
+    assert node.links() == []
+    broken.mend()
+    assert eventually(lambda: node.ledger().places() == [])
+    assert is_consistent(node)
+
+
+def test_status_on_a_broken_disk_is_code_50(node: Node, broken: BreakableDisk) -> None:
+    broken.break_down()
+    node.plugin("ADD", node.container())
+    done = node.plugin("STATUS")
+    assert done.code == 50
+    assert "journal" in done.document["msg"]
+    broken.mend()
+    assert eventually(lambda: node.plugin("STATUS").status == 0)
+
+
+def test_gc_on_a_broken_disk_fails_and_is_whole_later(node: Node, broken: BreakableDisk) -> None:
+    for _ in range(3):
+        node.add(node.container())
+    config = node.config_with({"cni.dev/valid-attachments": []})
+    broken.break_down()
+    assert node.plugin("GC", config=config).code == 5
+    broken.mend()
+    assert node.plugin("GC", config=config).status == 0
+    assert node.links() == []
+    assert is_consistent(node)
+
+
+# Read-only.
+
+
+def test_on_a_read_only_file_system_no_agent_starts_and_del_still_succeeds(node: Node) -> None:
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.kill()
+    subprocess.run(["mount", "--bind", node.state_dir, node.state_dir], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", node.state_dir], check=True)
+        node.start(ready=False)
+        assert node.wait() == 1
+        node.delete(container)
+        assert len(node.intents()) == 1
+    finally:
+        subprocess.run(["umount", node.state_dir], check=True)
+    node.start()
+    assert node.links() == []
+    assert is_consistent(node)
+
+
+# What is in the file.
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def journal(node: Node) -> Path:
+    return node.state_dir / "journal.db"
+
+
+def test_a_journal_of_a_later_version_is_refused_and_not_changed(node: Node) -> None:
+    node.start()
+    node.stop()
+    with sqlite3.connect(journal(node)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = digest(journal(node))
+    node.start(ready=False)
+    assert node.wait() == 1
+    assert "99" in node.log()
+    assert digest(journal(node)) == before
+
+
+def test_a_database_of_somebody_else_is_refused_and_not_changed(node: Node) -> None:
+    node.state_dir.mkdir()
+    with sqlite3.connect(journal(node)) as connection:
+        connection.execute("CREATE TABLE precious (thing)")
+    connection.close()
+    before = digest(journal(node))
+    node.start(ready=False)
+    assert node.wait() == 1
+    assert digest(journal(node)) == before
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 4080])
+def test_a_file_that_is_no_database_is_refused_and_not_changed(node: Node, content: bytes) -> None:
+    node.state_dir.mkdir()
+    journal(node).write_bytes(content)
+    node.start(ready=False)
+    assert node.wait() == 1
+    assert journal(node).read_bytes() == content
+
+
+def test_an_empty_file_becomes_a_journal(node: Node) -> None:
+    node.state_dir.mkdir()
+    journal(node).touch()
+    node.start()
+    node.add(node.container())
+
+
+@pytest.mark.parametrize("lost", [1, 100, 4096, 5000])
+def test_of_a_wal_that_was_torn_the_whole_transactions_count(node: Node, lost: int) -> None:
+    """Power failed while the last transaction was written: it never was, and all before it were."""
+    node.start()
+    first, last = node.container(), node.container()
+    node.add(first)
+    assert eventually(lambda: len(node.ledger().operations()) == 1)
+    node.add(last)
+    node.kill()
+    wal = journal(node).with_name("journal.db-wal")
+    os.truncate(wal, wal.stat().st_size - lost)
+    node.start("--tick", "0.1")
+    assert node.add(first).status == 0
+    assert node.add(last).status == 0
+    assert is_consistent(node)
+
+
+def test_a_second_agent_on_the_journal_refuses_to_start(running: Node) -> None:
+    other = str(running.directory / "other.sock")
+    done = subprocess.run(
+        running.command(str(NETLOOM), "agent", "--socket", other),
+        env=running.environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert "in use" in done.stderr
+    running.add(running.container())
+    assert running.audit() == []
+
+
+def test_rows_of_a_pool_that_is_no_longer_configured_can_be_deleted(running: Node) -> None:
+    container = running.container()
+    running.add(container)
+    running.delete(container, running.config(pools=[{"cidr": "172.20.0.0/24"}]))
+    assert running.links() == []
+    assert is_consistent(running)
+
+
+# Time.
+
+
+@pytest.mark.parametrize("seconds", [86400 * 365, -86400 * 365], ids=["forward", "back"])
+def test_a_clock_that_jumps_does_not_end_an_addresss_rest(node: Node, tmp_path: Path, seconds: int) -> None:
+    clock = JumpingClock(tmp_path)
+    node.start(environment=clock.environment)
+    config = node.config(pools=[{"cidr": "10.9.0.1/32"}], cooldown=40)
+    container = node.container()
+    node.add(container, config)
+    node.delete(container, config)
+    clock.jump(seconds)
+    done = node.plugin("ADD", container, config)
+    assert done.status == 1
+    assert "resting" in done.message
+
+
+@pytest.mark.parametrize("seconds", [86400 * 365, -86400 * 365], ids=["forward", "back"])
+def test_a_clock_that_jumps_does_not_prolong_an_addresss_rest(
+    node: Node, tmp_path: Path, seconds: int
+) -> None:
+    clock = JumpingClock(tmp_path)
+    node.start(environment=clock.environment)
+    config = node.config(pools=[{"cidr": "10.9.0.1/32"}], cooldown=5)
+    container = node.container()
+    node.add(container, config)
+    node.delete(container, config)
+    clock.jump(seconds)
+    # Nothing else is free: a tenth of its rest is enough.
+    assert eventually(lambda: node.plugin("ADD", container, config).status == 0, patience=5)
+
+
+def test_a_clock_that_jumps_does_not_shorten_the_grace_of_a_namespace(node: Node, tmp_path: Path) -> None:
+    clock = JumpingClock(tmp_path)
+    node.start("--tick", "0.1", "--grace", "60", environment=clock.environment)
+    container = node.container()
+    node.add(container)
+    node.remove_container(container)
+    clock.jump(86400)
+    assert not eventually(lambda: node.ledger().places() == [], patience=1.5)
+
+
+def test_a_clock_that_jumps_does_not_make_a_queued_del_older_or_younger(node: Node, tmp_path: Path) -> None:
+    clock = JumpingClock(tmp_path)
+    node.start(environment=clock.environment)
+    container = node.container()
+    node.add(container)
+    node.kill()
+    node.delete(container)
+    clock.jump(-86400)
+    node.start(environment=clock.environment)
+    assert node.links() == []
+    node.add(container)
+    assert is_consistent(node)
