@@ -85,6 +85,8 @@ def _translated(error: BaseException) -> CNIError:
             return TryAgainLater("the agent is stopping")
         case JournalError():
             return IOFailure(str(error))
+        case OSError():
+            return IOFailure(str(error), "look at the disk: space, permissions, errors")
         case FailpointReached():
             return InternalError(str(error))
     return InternalError(f"{type(error).__name__}: {error}", "this is a defect of netloom: please report it")
