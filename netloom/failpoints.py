@@ -23,7 +23,7 @@ NAMES = (
     "add.judged", "add.reserved", "add.applied", "add.committed", "add.undone", "add.freed", "add.answered",
     "del.judged", "del.marked", "del.removed", "del.released", "del.answered",
     "gc.listed", "gc.row", "gc.done",
-    "collect.found", "collect.done", "repair.found", "repair.done",
+    "collect.found", "collect.done", "repair.found", "repair.forgotten", "repair.adopted", "repair.done",
     "journal.begun", "journal.written", "journal.committed", "kernel.made", "kernel.taken",
 )  # fmt: skip
 

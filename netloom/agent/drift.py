@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 # Of a DEL there are events, too: by then its row is gone.
 _PAUSE = 0.2
 _AT_A_TIME = 20
+# So many ticks after the table was laid down, every DEL that was on its way then is through.
+_LOOKS_FOR_STRAYS = 3
 
 
 class Drift:
@@ -38,6 +40,7 @@ class Drift:
         self._ips: set[bytes] = set()
         self._all = False
         self._last = 0
+        self._looks_for_strays = 0
 
     async def listen(self) -> None:
         """Until it is cancelled."""
@@ -130,8 +133,11 @@ class Drift:
         node = self._node
         changed = routed.with_mac(plan, mac)
         old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
-        await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
+        # In this order: one that is missing is put back by whoever comes next, one that differs is not.
         await node.dataplane.remove(Plan(old))
+        reach("repair.forgotten")
+        await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
+        reach("repair.adopted")
         await node.dataplane.repair(changed, namespace)
         log.info("%s has the MAC %s by now", attachment.key, mac)
 
@@ -152,10 +158,12 @@ class Drift:
         found = await node.look(comment)
         if found is not None and found.startswith(OWNER):
             node.troubles.pop("table", None)
+            await self._remove_strays()
             return
         reach("repair.found")
         try:
             await node.lay_down()
+            self._looks_for_strays = _LOOKS_FOR_STRAYS
             node.troubles.pop("table", None)
             node.counters["tables"] += 1
             log.warning("the nft table %s was gone; it is there again, with all elements", routed.TABLE.name)
@@ -164,3 +172,11 @@ class Drift:
             if node.troubles.get("table") != trouble:
                 log.error("%s", trouble)
             node.troubles["table"] = trouble
+
+    async def _remove_strays(self) -> None:
+        if self._looks_for_strays == 0:
+            return
+        self._looks_for_strays -= 1
+        strays = await self._node.stray_elements()
+        if strays:
+            await self._node.dataplane.remove(Plan(tuple(strays)))

@@ -108,6 +108,19 @@ class Node:
         others = await self.look(lambda host: _elements_of_others(host, known))
         await self.dataplane.lay_down(routed.TABLE, [*elements, *others], timeout=30)
 
+    async def stray_elements(self) -> list[NftElement]:
+        """Elements that no attachment has: when the table was laid down, a DEL was on its way.
+
+        The kernel is looked at first: an attachment is in the journal before its elements are in the table.
+        """
+        there, links = await self.look(lambda host: (_elements_of_table(host), set(link_names(host))))
+        planned = await asyncio.to_thread(
+            self.journal.survey,
+            lambda ledger: {element.key for plan in ledger.plans() for element in _elements(plan)},
+        )
+        lost = links - {key[0] for key in planned}  # of a journal that was lost; they still work
+        return [it for it in there if it.key not in planned and it.key[0] not in lost]
+
     async def has_table(self) -> bool:
         """Whether the node's table is there, is of this version, and has an element for every address."""
         table = routed.TABLE
@@ -141,15 +154,18 @@ def _elements(plan: bytes) -> list[NftElement]:
 
 def _elements_of_others(host: Namespace, known: Collection[str]) -> list[NftElement]:
     """Of our table, those whose links are there and not among the known."""
+    links = link_names(host)
+    return [it for it in _elements_of_table(host) if it.key[0] in links and it.key[0] not in known]
+
+
+def _elements_of_table(host: Namespace) -> list[NftElement]:
     table = routed.TABLE
     if not (read_table(host.netfilter, table.family, table.name) or "").startswith(OWNER):
         return []
-    links = link_names(host)
     return [
         NftElement(family=table.family, table=table.name, set=name, key=key)
         for name in routed.SETS
         for key in read_elements(host.netfilter, table.family, table.name, name) or ()
-        if key[0] in links and key[0] not in known
     ]
 
 
