@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..cni import InvalidNetns, Result, TryAgainLater
+from ..cni import InvalidNetns, IOFailure, Result, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
 from ..journal import Attachment, JournalError
@@ -25,9 +25,9 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
     if netns is None:
         raise InvalidNetns("ADD needs the container's network namespace")
     status = os.fstat(netns)
-    wanted = wanted_of(
-        request, network, (status.st_dev, status.st_ino), node.boot_id, mtu=node.mtu, ipv6=node.ipv6
-    )
+    wanted = wanted_of(request, network, (status.st_dev, status.st_ino), node.boot_id, host=node.host)
+    if "journal" in node.troubles:
+        raise IOFailure(node.troubles["journal"])
     reach("add.judged")
     watch.lap("judge")
     async with node.turns.of(wanted.key):

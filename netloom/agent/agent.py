@@ -17,7 +17,7 @@ from .answers import Answers, refuse
 from .collect import Collector
 from .drift import Drift
 from .node import Node, Settings
-from .recovery import finish, forget_rested, recover
+from .recovery import answer_for_next_hop, finish, forget_rested, recover
 from .server import Server
 
 log = logging.getLogger(__name__)
@@ -67,10 +67,12 @@ async def _tick(node: Node) -> None:
     while True:
         await asyncio.sleep(node.settings.tick)
         number += 1
+        node.look_after_journal()
         work: list[Callable[[], Awaitable[object]]] = [
             lambda: intents.replay(node),
             lambda: finish(node),
-            node.measure_uplink,
+            node.look_at_host,
+            lambda: answer_for_next_hop(node),
             drift.look_after_table,
             drift.look_after_recent,
             drift.sweep,

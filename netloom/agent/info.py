@@ -45,7 +45,7 @@ async def info(node: Node) -> bytes:
             state_dir=node.settings.state_dir,
             socket=node.settings.socket,
             boot_id=node.boot_id,
-            mtu=node.mtu,
+            mtu=node.host.mtu,
             started=node.started,
             attachments={str(state): count for state, count in counts.items()},
             intents=len(intents.waiting(node.settings.intents)),

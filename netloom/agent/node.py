@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
@@ -19,15 +20,16 @@ from ..kernel.dataplane import Dataplane
 from ..kernel.netlink.nftables import read_elements, read_table
 from ..kernel.objects.link import link_names
 from ..kernel.objects.nft import OWNER
-from ..kernel.uplink import uplink
 from ..modes import routed
+from .host import Host, look_at
 from .turns import Turns
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 DEFAULT_STATE_DIR = "/var/lib/netloom"
 DEFAULT_SOCKET = "/run/netloom/agent.sock"
-DEFAULT_MTU = 1500
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -63,12 +65,13 @@ class Node:
         self.turns = Turns()
         self.started = time.time()
         self.boot_id = boot_id()
-        self.mtu = DEFAULT_MTU
-        self.ipv6 = os.path.exists("/proc/sys/net/ipv6")
+        self.host = Host()
         with Namespace.own() as host:
             self._host = host.identity
         # Why an ADD would fail now, by what is wrong. Empty: it would not.
         self.troubles: dict[str, str] = {}
+        # What was told already, and is not told again until it changes.
+        self.warned: set[str] = set()
         # Attachments that were just made, and are looked at once more.
         self.recent: list[int] = []
         # Attachments that are gone from the kernel, while the disk did not take it yet.
@@ -91,9 +94,19 @@ class Node:
 
         return await asyncio.to_thread(ask)
 
-    async def measure_uplink(self) -> None:
-        found = await self.look(uplink)
-        self.mtu = DEFAULT_MTU if found is None else found.mtu
+    def look_after_journal(self) -> None:
+        """A file that somebody removed or replaced takes changes, and loses them with this process."""
+        if self.journal.is_in_place():
+            self.troubles.pop("journal", None)
+        elif "journal" not in self.troubles:
+            self.troubles["journal"] = (
+                f"the journal {self.journal.path} was removed or replaced while the agent ran: put it back, "
+                "or stop the agent (`netloom down`), which then forgets what is attached"
+            )
+            log.error("%s", self.troubles["journal"])
+
+    async def look_at_host(self) -> None:
+        self.host = await self.look(look_at)
 
     async def lay_down(self) -> None:
         """The node's table with all attachments' elements, in one step: no packet meets a part of it.

@@ -62,22 +62,29 @@ async def forget_rested(node: Node) -> None:
 
 async def prepare(node: Node) -> None:
     """The node's own part: forwarding, and the table that says who may send what."""
-    if node.ipv6:
+    await node.look_at_host()
+    if node.host.ipv6:
         told = await node.look(keep_router_advertisements)
         if told:
             log.info("still listening to routers while forwarding: %s", ", ".join(told))
     settings = [Sysctl("net/ipv4/ip_forward", "1")]
-    if node.ipv6:
+    if node.host.ipv6:
         settings.append(Sysctl("net/ipv6/conf/all/forwarding", "1"))
     await node.dataplane.apply(Plan(tuple(settings)))
-    try:
-        await node.dataplane.apply(Plan((routed.GATEWAY,)))
-    except KernelError as error:
-        # Containers hardly ever ask, and an address that the host has already serves as well.
-        log.warning("containers that ask for their next hop may get no answer: %s", error)
+    await answer_for_next_hop(node)
     if not await node.has_table():
         await node.lay_down()
-    await node.measure_uplink()
+
+
+async def answer_for_next_hop(node: Node) -> None:
+    """The host answers a container that asks for its next hop. Hardly any does: each is told."""
+    try:
+        await node.dataplane.apply(Plan((routed.GATEWAY,)))
+        node.warned.discard("next hop")
+    except KernelError as error:
+        if "next hop" not in node.warned:
+            log.warning("containers that ask for their next hop may get no answer: %s", error)
+        node.warned.add("next hop")
 
 
 async def finish(node: Node) -> int:

@@ -17,6 +17,7 @@ from ..ipam import SqlHoldings, allocate
 from ..journal import Attachment, Ledger, boottime
 from ..kernel import Plan
 from ..modes import names, routed
+from .host import Host
 from .network import Network
 
 # Attachments of the routed mode share the host's main table, so no two networks may have one address.
@@ -33,8 +34,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     netns_inode: int
     before: Result | None
     boot_id: str
-    mtu: int
-    ipv6: bool = True
+    host: Host
 
 
 class Reserved(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Reserved(Struct, frozen=True):
 
 
 def wanted_of(
-    request: Request, network: Network, identity: tuple[int, int], boot_id: str, *, mtu: int, ipv6: bool
+    request: Request, network: Network, identity: tuple[int, int], boot_id: str, *, host: Host
 ) -> Wanted:
     before = request.prev_result
     return Wanted(
@@ -58,8 +58,7 @@ def wanted_of(
         netns_inode=identity[1],
         before=None if before is None else _current(before.as_version("1.1.0")),
         boot_id=boot_id,
-        mtu=network.mtu or mtu,
-        ipv6=ipv6,
+        host=host,
     )
 
 
@@ -109,7 +108,7 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
     allocations = allocate(
         network.pools,
         network.requested,
-        SqlHoldings(ledger.connection),
+        SqlHoldings(ledger.connection, wanted.host.addresses),
         scope=SCOPE,
         now=boottime(),
         cooldown=network.cooldown,
@@ -124,14 +123,14 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         host_link=names.host_link(key, attempt),
         ifname=network.interface,
         mac=network.mac or names.mac_address(key, attempt),
-        mtu=wanted.mtu,
+        mtu=network.mtu or wanted.host.mtu,
         addresses=tuple(routed.Assigned.of(it.ip, it.pool.gateway) for it in allocations),
         default=default,
         rank=rank,
         destinations=network.destinations
         if default
         else tuple(dict.fromkeys((*(pool.cidr for pool in network.pools), *network.destinations))),
-        ipv6=wanted.ipv6,
+        ipv6=wanted.host.ipv6,
     )
     return attached, [it.ip for it in allocations]
 

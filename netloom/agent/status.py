@@ -8,7 +8,7 @@ from ..cni import CNIError, NotAvailable
 from ..cni.skel import Request
 from ..ipam import SqlHoldings, would_allocate
 from ..journal import boottime
-from .network import network_of
+from .network import Network, network_of
 from .node import Node
 from .reservation import SCOPE
 
@@ -27,16 +27,20 @@ async def status(node: Node, request: Request) -> None:
     space = os.statvfs(node.settings.state_dir)
     if space.f_bavail * space.f_frsize < _SPACE:
         reasons.append(f"the disk of {node.settings.state_dir} is full")
+    if not reasons:
+        reasons = _lack_of_addresses(node, network)
+    if reasons:
+        raise NotAvailable("; ".join(reasons), "`netloom status` tells more")
+
+
+def _lack_of_addresses(node: Node, network: Network) -> list[str]:
     lacking = node.journal.look(
         lambda ledger: would_allocate(
             network.pools,
-            SqlHoldings(ledger.connection),
+            SqlHoldings(ledger.connection, node.host.addresses),
             scope=SCOPE,
             now=boottime(),
             cooldown=network.cooldown,
         )
     )
-    if lacking:
-        reasons.append(lacking)
-    if reasons:
-        raise NotAvailable("; ".join(reasons), "`netloom status` tells more")
+    return [lacking] if lacking else []

@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..agent.install import receipt, take_away
 from ..agent.node import boot_id, namespace_of
 from ..journal import Attachment, Damaged, Journal, Ledger
-from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan
+from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_table
 from ..kernel.nft import NftError
@@ -67,12 +67,23 @@ def purge(place: Place, conf_dir: str) -> Purged:
     with Namespace.own() as host:
         _links(host, done)
         _table(host, done)
+        _next_hop(host, done)
     if done.failed:
         return done  # the journal is needed to try again
     _files(place, done, of_networks=False)
     _socket(place, done)
     _state(place, done)
     return done
+
+
+def _next_hop(host: Namespace, done: Purged) -> None:
+    plan, scope = Plan((routed.GATEWAY,)), Scope(host)
+    try:
+        if not check(plan, scope):
+            remove(plan, scope)
+            done.removed.append(routed.GATEWAY.label)
+    except KernelError as error:
+        done.failed.append(Kept(routed.GATEWAY.label, str(error)))
 
 
 def _files(place: Place, done: Purged, *, of_networks: bool) -> None:

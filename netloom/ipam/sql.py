@@ -25,12 +25,18 @@ _MOVE = (
 
 
 class SqlHoldings:
-    """Reads and moves cursors within whatever transaction the connection is in."""
+    """Reads and moves cursors within whatever transaction the connection is in.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    `others` are addresses that somebody holds of whom no table knows, such as the host itself.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, others: frozenset[bytes] = frozenset()) -> None:
         self._execute = connection.execute
+        self._others = others
 
     def released_at(self, scope: str, ip: bytes) -> float:
+        if ip in self._others:
+            return HELD
         row = self._execute(_RELEASED, (scope, ip)).fetchone()
         if row is None:
             return FREE
@@ -38,15 +44,27 @@ class SqlHoldings:
 
     def tally(self, scope: str, low: bytes, high: bytes, since: float) -> tuple[int, int]:
         held, resting = self._execute(_TALLY, (scope, low, high, len(low), since)).fetchone()
-        return held, resting
+        return held + len(self._others_in(scope, low, high)), resting
 
     def longest_resting(self, scope: str, low: bytes, high: bytes) -> tuple[float, bytes] | None:
         row = self._execute(_LONGEST, (scope, low, high, len(low))).fetchone()
         return None if row is None else (row[0], row[1])
 
     def entries(self, scope: str, low: bytes, high: bytes) -> Iterator[tuple[bytes, float]]:
+        others = self._others_in(scope, low, high)
         for ip, released in self._execute(_ENTRIES, (scope, low, high, len(low))):
+            while others and others[0] < ip:
+                yield others.pop(0), HELD
             yield ip, HELD if released is None else released
+        for ip in others:
+            yield ip, HELD
+
+    def _others_in(self, scope: str, low: bytes, high: bytes) -> list[bytes]:
+        """Of a range, in order, those that no row tells of."""
+        if not self._others:
+            return []
+        found = sorted(ip for ip in self._others if len(ip) == len(low) and low <= ip <= high)
+        return [ip for ip in found if self._execute(_RELEASED, (scope, ip)).fetchone() is None]
 
     def cursor(self, scope: str, pool: str) -> bytes | None:
         row = self._execute(_CURSOR, (scope, pool)).fetchone()

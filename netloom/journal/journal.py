@@ -121,6 +121,7 @@ class Journal:
         self._lock_fd = _locked(path)
         try:
             self._connection = _opened(path)
+            self._file = os.stat(path)
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
             self._thread.start()
         except BaseException:
@@ -154,6 +155,13 @@ class Journal:
     def survey(self, question: Change[T]) -> T:
         """A question about many rows, on the calling thread; the writer need not wait for it."""
         return self._survey.ask(question)
+
+    def is_in_place(self) -> bool:
+        """Whether the file that we write is the one at its path."""
+        try:
+            return os.path.samestat(os.stat(self.path), self._file)
+        except OSError:
+            return False
 
     def log(self, operation: Operation) -> None:
         """Goes to disk with the next change, or soon without one. Nobody waits for it."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from ...agent.host import Host, look_at
 from ...agent.network import network_of
 from ...agent.reservation import Wanted, reserve, wanted_of
 from ...cni import Endpoint, InvalidConfig, NetworkConfig, load_networks
@@ -23,7 +24,6 @@ from ...cni.skel import Request
 from ...cni.wire import indent
 from ...journal import Ledger, empty
 from ...kernel import Namespace, Plan
-from ...kernel.uplink import uplink
 from ..arguments import add_json
 from ..cni import target
 from ..failure import Advised, warn
@@ -35,7 +35,6 @@ from ..views import for_a_person, table
 
 # Of an ADD that says nothing of its container.
 _SOME_CONTAINER = "example"
-_DEFAULT_MTU = 1500
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +72,7 @@ def _wanted(args: argparse.Namespace, ledger: Ledger) -> Wanted:
         network_of(asked),
         _namespace(asked, ledger),
         boot_id="",
-        mtu=_mtu(),
-        ipv6=os.path.exists("/proc/sys/net/ipv6"),
+        host=_host(),
     )
 
 
@@ -114,7 +112,6 @@ def _endpoint(args: argparse.Namespace) -> Endpoint:
     return Endpoint(container, found.netns, found.ifname, found.args, found.capability_args)
 
 
-def _mtu() -> int:
-    with Namespace.own() as host:
-        found = uplink(host)
-    return _DEFAULT_MTU if found is None else found.mtu
+def _host() -> Host:
+    with Namespace.own() as namespace:
+        return look_at(namespace)
