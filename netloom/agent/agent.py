@@ -45,7 +45,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
             # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
             gc.collect()
             gc.freeze()
-            log.info("ready at %s: %s", settings.socket, recovered)
+            log.info("ready at %s; %s", settings.socket, recovered)
             if ready is not None:
                 ready()
             try:

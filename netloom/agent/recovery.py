@@ -31,6 +31,12 @@ class Recovered(Struct, frozen=True):
     replayed: int
     finished: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.of_another_boot} attachments of another boot released, "
+            f"{self.finished} unfinished taken away, {self.replayed} queued DELs done"
+        )
+
 
 async def recover(node: Node) -> Recovered:
     reach("recovery.locked")

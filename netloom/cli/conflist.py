@@ -62,6 +62,12 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
         values, differences = Options(), [str(error)]
     # What stands there to the letter as we would write it is ours, also if that was not written down.
     if values.network and (known.is_ours(path, before) or before == _rendered(values)):
+        if given.network not in (None, values.network) and not force:
+            raise CommandFailed(
+                f"{path} is the network {values.network}, and containers on it are deleted by that name",
+                f"write a file of its own for {given.network}, or rename this one with --force",
+                status=CONFIGURATION,
+            )
         return _written(path, values, given)
     if not differences:
         return Decision(path, before, values, is_ours=False)

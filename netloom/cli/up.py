@@ -66,7 +66,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--no-agent", action="store_true", help="neither start nor replace an agent")
     parser.add_argument(
-        "--force", action="store_true", help="replace a network's file that somebody else wrote"
+        "--force",
+        action="store_true",
+        help="replace a network's file that somebody else wrote, or rename the network",
     )
     parser.add_argument(
         "--timeout",

@@ -101,6 +101,16 @@ def test_options_stay_until_others_are_given(bare: Machine) -> None:
     )
 
 
+def test_a_network_is_not_renamed_under_its_containers(bare: Machine) -> None:
+    """They are deleted by its name."""
+    bare.brought_up()
+    done = bare.run("up", "--no-agent", "--network", "shop")
+    assert done.status == 3
+    assert "netloom" in done.stderr
+    assert bare.brought_up()["network"]["name"] == "netloom"
+    assert bare.brought_up("--network", "shop", "--force")["network"]["name"] == "shop"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -7,7 +7,7 @@ these addresses, and a pool with strategy random gives others each time.
 examples:
   netloom plan show mynet
   netloom plan show mynet --container-id web-1 -i net1
-  netloom plan show mynet --netns web --json | netloom plan apply - --netns web
+  netloom plan show mynet --netns web --json >web.plan; netloom plan check web.plan --netns web
 """
 
 from __future__ import annotations
