@@ -360,6 +360,10 @@ class Node:
         listed = json.loads(self.inside("ip", "-j", "link"))
         return [link["ifname"] for link in listed if link["ifname"].startswith("loom")]
 
+    def link_of(self, container: str) -> str:
+        """The host's end of a container's attachment."""
+        return self.ledger().of_container(container)[0].host_link
+
     def descriptors(self) -> int:
         assert self.agent is not None
         return len(os.listdir(f"/proc/{self._agent_pid()}/fd"))

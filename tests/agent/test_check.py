@@ -62,7 +62,6 @@ INSIDE: list[tuple[str, Change, str]] = [
     ("the link is gone", lambda it: it.inside("ip", "link", "del", "eth0"), "eth0"),
     ("another mac", lambda it: it.inside("ip", "link", "set", "eth0", "address", "02:0:0:0:0:1"), "mac"),
     ("another name", lambda it: it.inside("sh", "-c", RENAME), "eth0"),
-    ("router advertisements", lambda it: it.inside("sysctl", "-w", "net.ipv6.conf.eth0.accept_ra=1"), "ra"),
 ]
 
 

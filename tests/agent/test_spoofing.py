@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import time
 from typing import NamedTuple
 
@@ -167,9 +168,29 @@ def test_a_router_advertisement_is_refused_twice(pair: Pair) -> None:
     assert not eventually(lambda: ROUTER in learned(node), patience=0.3)
 
 
-def test_containers_do_not_take_routes_from_router_advertisements(pair: Pair) -> None:
-    setting = pair.node.in_container(pair.listener, "sysctl", "-n", "net.ipv6.conf.eth0.accept_ra").stdout
-    assert setting.strip() == "0"
+def advertise_from_host(pair: Pair) -> None:
+    """As a program of the host does that takes the listener's link for one to be a router on."""
+    link = pair.node.link_of(pair.listener)
+    pair.node.inside("ip", "addr", "replace", f"{ROUTER}/64", "dev", link, "nodad")
+    packet = router_advertisement(ROUTER, "2001:db8:bad::").hex()
+    send = (
+        "import socket; s = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW); "
+        f"s.sendto(bytes.fromhex('{packet}'), ('ff02::1', 0, 0, socket.if_nametoindex('{link}')))"
+    )
+    assert pair.node.inside(sys.executable, "-c", send, check=False) == ""
+
+
+def learned_by_listener(pair: Pair) -> str:
+    return pair.node.in_container(pair.listener, "ip", "-6", "route", "show", "proto", "ra").stdout
+
+
+def test_containers_get_no_router_advertisements(pair: Pair) -> None:
+    advertise_from_host(pair)
+    assert not eventually(lambda: ROUTER in learned_by_listener(pair), patience=0.5)
+    # Without the chain they would, or this would prove nothing.
+    pair.node.inside("nft", "flush", "chain", "inet", "netloom", "routers")
+    advertise_from_host(pair)
+    assert eventually(lambda: ROUTER in learned_by_listener(pair))
 
 
 def test_loopback_addresses_of_the_host_are_out_of_reach(pair: Pair) -> None:

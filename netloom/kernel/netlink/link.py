@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from struct import Struct
 
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import NOTHING, Attributes, nested, raw, text, u32
+from .attributes import NOTHING, Attributes, nested, raw, text, u8, u32
 
 NEW, DELETE, GET, SET = 16, 17, 18, 19
 
@@ -16,6 +17,7 @@ SIZE = _INFO.size
 UP, LOOPBACK, POINT_TO_POINT = 0x1, 0x8, 0x10
 
 _ADDRESS, _NAME, _MTU, _LINK, _MASTER, _TXQLEN, _LINKINFO = 1, 3, 4, 5, 10, 13, 18
+_AF_SPEC, _ADDR_GEN_MODE, _ADDR_GEN_NONE = 26, 8, 1
 _GROUP, _NET_NS_FD, _EXT_MASK = 27, 28, 29
 _TX_QUEUES, _RX_QUEUES, _LINK_NETNSID, _NEW_NETNSID = 31, 32, 37, 45
 _KIND, _DATA, _PORT_KIND, _PORT_DATA = 1, 2, 4, 5
@@ -160,6 +162,11 @@ def change(index: int, common: bytes = b"", *, up: bool | None = None) -> bytes:
     if up is None:
         return by_index(index) + common
     return _INFO.pack(0, 0, index, UP if up else 0, UP) + common
+
+
+def without_link_local() -> bytes:
+    """That the kernel makes no link-local address when the link comes up. It must be told before."""
+    return nested(_AF_SPEC, nested(socket.AF_INET6, u8(_ADDR_GEN_MODE, _ADDR_GEN_NONE)))
 
 
 def change_port(index: int, kind: str, data: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import platform
 import re
 import socket
@@ -18,18 +19,20 @@ from ..values import family_of, packed_cidr, require_link_name, shown_ip
 from .base import LinkName, Object, Scope, Undo
 from .link import name_of
 from .route import PROTOCOL
-from .sysctl import written
+from .sysctl import Sysctl, written
 
 
 class Address(Object, frozen=True, tag="address"):
     """`address` with its prefix, as in 10.0.0.2/24. IPv6 addresses work at once, without DAD.
 
-    With `prefix_route` off, the kernel makes no route to the prefix.
+    With `prefix_route` off, the kernel makes no route to the prefix. With `switch_on`, an IPv6 address
+    switches IPv6 on for its link, where it is off.
     """
 
     link: str
     address: str
     prefix_route: bool = True
+    switch_on: bool = False
 
     def __post_init__(self) -> None:
         require_link_name(self.link)
@@ -53,7 +56,28 @@ class Address(Object, frozen=True, tag="address"):
         return wire.build(index, family_of(packed), packed, prefix, flags=flags, protocol=PROTOCOL)
 
     def apply(self, scope: Scope) -> Undo | None:
-        return self._create(scope, wire.NEW, self._request)
+        try:
+            return self._create(scope, wire.NEW, self._request)
+        except Refused as refused:
+            if refused.errno != errno.EACCES or not self.switch_on:
+                raise
+        return self._apply_where_ipv6_is_off(scope)
+
+    def _apply_where_ipv6_is_off(self, scope: Scope) -> Undo | None:
+        switch = Sysctl(f"net/ipv6/conf/{self.link}/disable_ipv6", "0", on=self.on).apply(scope)
+        try:
+            made = self._create(scope, wire.NEW, self._request)
+        except BaseException:
+            if switch is not None:
+                switch()
+            raise
+
+        def undo() -> None:
+            for step in (made, switch):
+                if step is not None:
+                    step()
+
+        return undo
 
     def check(self, scope: Scope) -> list[Difference]:
         return self._compared(self._find(scope))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 from ..difference import Difference, compare, missing
@@ -15,10 +16,14 @@ from .sysctl import written
 
 
 class Up(Object, frozen=True, tag="up"):
-    """With `stay`, removal leaves it up: for links that are not the plan's own, such as `lo`."""
+    """With `stay`, removal leaves it up: for links that are not the plan's own, such as `lo`.
+
+    Without `link_local`, the kernel makes no link-local address for it.
+    """
 
     link: str
     stay: bool = False
+    link_local: bool = True
 
     def __post_init__(self) -> None:
         require_link_name(self.link)
@@ -34,6 +39,8 @@ class Up(Object, frozen=True, tag="up"):
         namespace = scope.at(self.on)
         if self._is_up(namespace):
             return None
+        if not self.link_local:
+            self._switch_link_local_off(namespace)
         self._set(namespace, up=True)
 
         def undo() -> None:
@@ -58,6 +65,15 @@ class Up(Object, frozen=True, tag="up"):
         except Refused as refused:
             if refused.errno not in ABSENT:
                 raise
+
+    def _switch_link_local_off(self, namespace: Namespace) -> None:
+        connection = namespace.route
+        try:
+            request = link.change(connection.index(self.link), link.without_link_local())
+            connection.change(link.SET, 0, request)
+        except Refused as refused:
+            if refused.errno != errno.EAFNOSUPPORT:  # without IPv6 there is none
+                raise refused.during(f"cannot switch link-local addresses of {self.link} off") from None
 
     def _is_up(self, namespace: Namespace) -> bool:
         return bool(flags_of(namespace, self.link) & link.UP)

@@ -68,6 +68,12 @@ ADDRESSES = (
         setup=PAIR_UP,
     ),
     Row(
+        "IPv6 address that switches IPv6 on",
+        Address("nl1", "fd00::2/128", switch_on=True),
+        (gone("ip addr del fd00::2/128 dev nl1"),),
+        setup=PAIR_UP,
+    ),
+    Row(
         "IPv6 address without a prefix route",
         Address("nl1", "fd00::2/64", prefix_route=False),
         (

@@ -226,6 +226,12 @@ LINKS = (
         setup=(PAIR,),
     ),
     Row(
+        "up without a link-local address",
+        Up("nl1", link_local=False),
+        (gone("ip link set nl1 down", "state"), left("ip link del nl1")),
+        setup=(PAIR,),
+    ),
+    Row(
         "up for good",
         Up("nl1", stay=True),
         (left("ip link set nl1 down", "state"),),
