@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 
 from ..cni import InvalidNetns, IOFailure, Result, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
-from ..journal import Attachment, JournalError
+from ..journal import Attachment, JournalError, boottime
 from ..kernel import KernelError, Namespace
 from .delete import detaching
 from .failure import AttachedElsewhere
 from .network import network_of
 from .node import Node
-from .presence import is_dead
+from .presence import is_dead, leads_there
 from .relay import Steps, relay
 from .reservation import Reserved, Wanted, reserve, wanted_of
 from .server import Client
 from .stopwatch import Stopwatch
+
+# How long a namespace may take to go whose path leads to another already.
+_PATIENCE = 1.0
 
 
 async def add(node: Node, request: Request, netns: int | None, client: Client, watch: Stopwatch) -> bytes:
@@ -41,8 +46,8 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
 
 
 async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Result:
-    reserved = await relay(_steps(node, wanted, netns, watch))
-    if not reserved.is_new and await _is_in_the_way(node, reserved.attachment):
+    reserved = await _attached(node, wanted, netns, watch)
+    if not reserved.is_new and await _is_in_the_way(node, reserved.attachment, wanted):
         # What an earlier operation did not finish, or a container that is gone.
         await relay(detaching(node, reserved.attachment))
         reserved = await relay(_steps(node, wanted, netns, watch))
@@ -51,6 +56,17 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch
     reach("add.committed")
     node.recent.append(reserved.attachment.id)
     return reserved.result
+
+
+async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
+    try:
+        return await relay(_steps(node, wanted, netns, watch))
+    except KernelError as error:
+        # Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
+        if error.errno != errno.ENOENT or await node.guards():
+            raise
+    await node.lay_down()
+    return await relay(_steps(node, wanted, netns, watch))
 
 
 def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Steps[Reserved]:
@@ -74,11 +90,19 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
     return reserved
 
 
-async def _is_in_the_way(node: Node, found: Attachment) -> bool:
+async def _is_in_the_way(node: Node, found: Attachment, wanted: Wanted) -> bool:
     if found.state != "committed" or found.key in node.departed:
         return True
     # The same inode is no proof of the same namespace: the kernel gives the number of a dead one again.
-    return await is_dead(node, found)
+    if await is_dead(node, found):
+        return True
+    # One whose path leads elsewhere may be on its way out; the kernel takes it apart when it has the time.
+    deadline = boottime() + _PATIENCE
+    while found.netns == wanted.netns and not leads_there(found) and boottime() < deadline:
+        await asyncio.sleep(0.02)
+        if await is_dead(node, found):
+            return True
+    return False
 
 
 async def _repeated(

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,13 +18,16 @@ from .answers import Answers, refuse
 from .collect import Collector
 from .drift import Drift
 from .node import Node, Settings
-from .recovery import answer_for_next_hop, finish, forget_rested, recover
+from .recovery import answer_for_next_hop, finish, forget_rested, forward, recover
 from .server import Server
 
 log = logging.getLogger(__name__)
 
 # Looking at every namespace's path costs a system call each.
 _COLLECT_EVERY = 10
+_DESCRIPTORS = 65536
+# As many attachments are looked at soon after a start; of more, the rest waits for the sweep.
+_AT_START = 1200
 # Looking for addresses that rested for a day costs a look at all that rest.
 _FORGET_EVERY = 3600
 
@@ -35,13 +39,16 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     os.makedirs(os.path.dirname(settings.socket) or ".", mode=0o700, exist_ok=True)
+    _allow_many_descriptors()
     journal = Journal(settings.journal)
     try:
         async with Dataplane(limit=4096) as dataplane:
             node = Node(settings, journal, dataplane)
             recovered = await recover(node)
+            # What was lost while no agent ran is looked for first.
+            node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
             server = Server(settings.socket, Answers(node).serve, refuse)
-            tasks = [loop.create_task(_tick(node)), loop.create_task(_listen(node))]
+            tasks = [loop.create_task(_tick(node, server)), loop.create_task(_listen(node))]
             # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
             gc.collect()
             gc.freeze()
@@ -60,7 +67,16 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
         await asyncio.to_thread(journal.close)
 
 
-async def _tick(node: Node) -> None:
+def _allow_many_descriptors() -> None:
+    """Every request brings some, and many come at once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _tick(node: Node, server: Server) -> None:
     """The slow work. One that fails is told of, and does not keep the others from being done."""
     collector, drift = Collector(node), Drift(node)
     number = 0
@@ -68,10 +84,12 @@ async def _tick(node: Node) -> None:
         await asyncio.sleep(node.settings.tick)
         number += 1
         node.look_after_journal()
+        server.keep_in_place()
         work: list[Callable[[], Awaitable[object]]] = [
             lambda: intents.replay(node),
             lambda: finish(node),
             node.look_at_host,
+            lambda: forward(node),
             lambda: answer_for_next_hop(node),
             drift.look_after_table,
             drift.look_after_recent,

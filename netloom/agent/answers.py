@@ -27,6 +27,8 @@ from .stopwatch import Stopwatch
 log = logging.getLogger(__name__)
 
 _LONGEST_ERROR = 2000
+_NETWORKS = 1000
+_VERBS = frozenset({"ADD", "CHECK", "DEL", "GC", "STATUS"})
 
 
 class Answers:
@@ -109,12 +111,16 @@ class Answers:
 
     def _record(self, verb: str, key: AttachmentKey, watch: Stopwatch, error: CNIError | None) -> None:
         code = error.code or 999 if error is not None else 0
-        self._node.counters[f"{verb or 'none'} {'failed' if error else 'done'}"] += 1
+        known = verb if verb in _VERBS else "other"
+        self._node.counters[f"{known} {'failed' if error else 'done'}"] += 1
         if verb == "STATUS":
             # Asked every few seconds: only what is news is worth a line.
-            if self._last_status.get(key.network) == code:
+            network = key.network[:200]
+            if self._last_status.get(network) == code:
                 return
-            self._last_status[key.network] = code
+            if len(self._last_status) >= _NETWORKS:
+                self._last_status.clear()
+            self._last_status[network] = code
         operation = Operation(
             verb=verb[:16],
             network=key.network[:200],
@@ -128,7 +134,9 @@ class Answers:
         )
         self._node.journal.log(operation)
         if error is not None:
-            log.warning("%s %s failed: code %d: %s", verb, key, code, str(error)[:_LONGEST_ERROR])
+            log.warning(
+                "%s %s failed: code %d: %s", verb[:16], str(key)[:300], code, str(error)[:_LONGEST_ERROR]
+            )
 
     async def _question(self, message: Message) -> Reply:
         if message.head.question != "info":

@@ -37,6 +37,7 @@ class Finding(Struct, frozen=True):
 def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[Finding]:
     rows = list(ledger.attachments())
     return [
+        *(Finding("table", str(difference)) for difference in routed.TABLE.check(Scope(host))),
         *_states(rows),
         *_addresses(ledger, rows),
         *_pools(ledger, pools),

@@ -16,8 +16,6 @@ from ..journal import Attachment, Ledger
 from ..kernel import KernelError, Namespace, Neighbour, Plan
 from ..kernel.events import Event, Events, Lost
 from ..kernel.netlink import link, route
-from ..kernel.netlink.nftables import read_table
-from ..kernel.objects.nft import OWNER
 from ..kernel.objects.route import PROTOCOL
 from ..modes import names, routed
 from .node import Node, namespace_of
@@ -152,11 +150,7 @@ class Drift:
         """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
         node = self._node
 
-        def comment(host: Namespace) -> str | None:
-            return read_table(host.netfilter, routed.TABLE.family, routed.TABLE.name)
-
-        found = await node.look(comment)
-        if found is not None and found.startswith(OWNER):
+        if await node.guards():
             node.troubles.pop("table", None)
             await self._remove_strays()
             return
@@ -166,7 +160,7 @@ class Drift:
             self._looks_for_strays = _LOOKS_FOR_STRAYS
             node.troubles.pop("table", None)
             node.counters["tables"] += 1
-            log.warning("the nft table %s was gone; it is there again, with all elements", routed.TABLE.name)
+            log.warning("the nft table %s was not whole; it is again, with all elements", routed.TABLE.name)
         except KernelError as error:
             trouble = f"the nft table {routed.TABLE.name} cannot be laid down: {error}"
             if node.troubles.get("table") != trouble:

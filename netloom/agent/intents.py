@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
 import time
 from contextlib import suppress
 
@@ -30,11 +31,14 @@ _ABANDONED = 60.0
 
 
 def waiting(directory: str) -> list[str]:
-    """The files, the oldest first."""
+    """The files, the oldest first; none of a directory that others can write to, as for the plugin."""
     try:
+        status = os.stat(directory, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return []
         with os.scandir(directory) as entries:
             found = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if _is_intent(entry)]
-    except FileNotFoundError:
+    except OSError:
         return []
     return [path for _, path in sorted(found)]
 
@@ -66,7 +70,7 @@ async def _replay_one(node: Node, path: str) -> bool:
     except (ProtocolError, CNIError) as error:
         # It cannot be done, and must not be lost without a word, nor be tried for ever.
         log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, error)
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.rename(path, path + _BAD)
         return False
     except FileNotFoundError:
@@ -90,6 +94,11 @@ async def _replay_one(node: Node, path: str) -> bool:
         os.unlink(path)
     node.counters["replayed"] += 1
     return True
+
+
+def _sent(message: Message) -> float:
+    """When it was sent; whatever it says, not later than now."""
+    return min(message.head.sent, time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
 
 
 def _read(path: str) -> Message:
@@ -135,7 +144,7 @@ def _name_of(message: Message) -> str:
 
 def _sweep(directory: str) -> None:
     """Removes what plugins that were killed have left half written."""
-    with suppress(FileNotFoundError), os.scandir(directory) as entries:
+    with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.startswith(".") and time.time() - entry.stat().st_mtime > _ABANDONED:
                 with suppress(OSError):

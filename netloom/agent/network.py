@@ -17,6 +17,8 @@ from ..kernel.values import packed_network, require_mac
 from ..modes.routed import IPV6_MTU
 from ..workloads import Arguments
 
+# Every container has the first already; the others stand for all links in the kernel's settings.
+_TAKEN = frozenset({"lo", "all", "default"})
 DEFAULT_COOLDOWN = 130.0
 LONGEST_COOLDOWN = 86400.0
 
@@ -97,8 +99,8 @@ def network_of(request: Request) -> Network:
     if keys.interface is not None:
         validate_ifname(keys.interface)
     interface = keys.interface or request.ifname
-    if interface == "lo":
-        raise InvalidEnvironment("interface name is lo", "every container has that one already")
+    if interface in _TAKEN or "%" in interface:
+        raise InvalidEnvironment(f"interface name is {interface}", "the kernel has another use for it")
     return Network(
         pools=pools,
         requested=requested_addresses(

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..cni import AttachmentKey
 from ..journal import Attachment, Journal, Ledger
-from ..kernel import InvalidNamespace, Namespace, NftElement
+from ..kernel import InvalidNamespace, Namespace, NftElement, Scope
 from ..kernel.dataplane import Dataplane
 from ..kernel.netlink.nftables import read_elements, read_table
 from ..kernel.objects.link import link_names
@@ -134,12 +134,16 @@ class Node:
         lost = links - {key[0] for key in planned}  # of a journal that was lost; they still work
         return [it for it in there if it.key not in planned and it.key[0] not in lost]
 
+    async def guards(self) -> bool:
+        """Whether the node's table stands as it was laid down, elements aside: chains, rules, flags."""
+        return await self.look(lambda host: not routed.TABLE.check(Scope(host)))
+
     async def has_table(self) -> bool:
         """Whether the node's table is there, is of this version, and has an element for every address."""
         table = routed.TABLE
 
         def count(host: Namespace) -> tuple[int, int] | None:
-            if read_table(host.netfilter, table.family, table.name) != table.comment:
+            if table.check(Scope(host)):
                 return None
             sets = [read_elements(host.netfilter, table.family, table.name, it) for it in routed.SETS]
             return len(sets[0] or ()), len(sets[1] or ())
@@ -157,7 +161,12 @@ class _Parts(Struct, frozen=True):
 
 def _elements(plan: bytes) -> list[NftElement]:
     """A plan's elements, without making the rest of it: of ten thousand plans, that is a second saved."""
-    parts = msgspec.json.decode(plan, type=_Parts).objects
+    try:
+        parts = msgspec.json.decode(plan, type=_Parts).objects
+    except msgspec.MsgspecError as error:
+        # One row that cannot be read must not keep the others from being guarded.
+        log.error("a plan in the journal cannot be read, and its elements are left out: %s", error)
+        return []
     return [
         msgspec.json.decode(part, type=NftElement)
         for part in parts

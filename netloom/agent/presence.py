@@ -12,11 +12,15 @@ from .node import Node
 
 def leads_there(place: Place | Attachment) -> bool:
     """Whether the path still leads to the very namespace that was attached."""
+    return leads_to(place.netns, place.netns_device, place.netns_inode)
+
+
+def leads_to(path: str, device: int, inode: int) -> bool:
     try:
-        status = os.stat(place.netns)
+        status = os.stat(path)
     except (OSError, ValueError):
         return False
-    return (status.st_dev, status.st_ino) == (place.netns_device, place.netns_inode)
+    return (status.st_dev, status.st_ino) == (device, inode)
 
 
 async def is_dead(node: Node, attachment: Attachment) -> bool:

@@ -73,13 +73,18 @@ async def prepare(node: Node) -> None:
         told = await node.look(keep_router_advertisements)
         if told:
             log.info("still listening to routers while forwarding: %s", ", ".join(told))
+    await forward(node)
+    await answer_for_next_hop(node)
+    if not await node.has_table():
+        await node.lay_down()
+
+
+async def forward(node: Node) -> None:
+    """The host forwards, whatever somebody has set meanwhile: without it, no container reaches another."""
     settings = [Sysctl("net/ipv4/ip_forward", "1")]
     if node.host.ipv6:
         settings.append(Sysctl("net/ipv6/conf/all/forwarding", "1"))
     await node.dataplane.apply(Plan(tuple(settings)))
-    await answer_for_next_hop(node)
-    if not await node.has_table():
-        await node.lay_down()
 
 
 async def answer_for_next_hop(node: Node) -> None:

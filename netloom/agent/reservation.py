@@ -19,6 +19,7 @@ from ..kernel import Plan
 from ..modes import names, routed
 from .host import Host
 from .network import Network
+from .presence import leads_to
 
 # Attachments of the routed mode share the host's main table, so no two networks may have one address.
 SCOPE = "main"
@@ -115,7 +116,7 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         identity=(workload.namespace, workload.pod, key.container_id),
     )
     attempt = next(number for number in count() if not ledger.has_link(names.host_link(key, number)))
-    rank = ledger.free_rank(wanted.netns_device, wanted.netns_inode)
+    rank = _free_rank(ledger, wanted)
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)
@@ -133,6 +134,17 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         ipv6=wanted.host.ipv6,
     )
     return attached, [it.ip for it in allocations]
+
+
+def _free_rank(ledger: Ledger, wanted: Wanted) -> int:
+    """The lowest that no other interface of the namespace has. The rows of one that is gone do not count."""
+    device, inode = wanted.netns_device, wanted.netns_inode
+    taken = {
+        rank
+        for rank, path in ledger.ranks_in(device, inode)
+        if path == wanted.netns or leads_to(path, device, inode)
+    }
+    return next(number for number in count() if number not in taken)
 
 
 def _has_default(before: Result | None) -> bool:

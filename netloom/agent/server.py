@@ -96,8 +96,10 @@ class Client:
                 received = array.array("i")
                 received.frombytes(content[: len(content) - len(content) % 4])
                 self._descriptors += received
-        if flags & socket.MSG_CTRUNC or len(self._descriptors) > 1:
+        if len(self._descriptors) > 1 or (flags & socket.MSG_CTRUNC and self._descriptors):
             raise ProtocolError("more descriptors than the one of the namespace")
+        if flags & socket.MSG_CTRUNC:
+            raise ProtocolError("the agent has no descriptor left to take the namespace's with")
         if not data:
             self.close()
             return
@@ -240,11 +242,32 @@ class Server:
         self._clients.discard(client)
         self._resume()
 
+    def keep_in_place(self) -> None:
+        """Somebody may have removed the socket: whoever waits at it is served, and a new one is made."""
+        if self._socket.fileno() < 0 or self._is_in_place():
+            return
+        try:
+            fresh = _listening(self.path)
+        except SocketInUse:
+            return
+        self._accept()
+        self._pause()
+        self._socket.close()
+        self._socket = fresh
+        self._inode = os.stat(self.path, follow_symlinks=False).st_ino
+        self._resume()
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.stat(self.path, follow_symlinks=False).st_ino == self._inode
+        except OSError:
+            return False
+
     async def close(self, patience: float) -> None:
         """Takes no more clients, and finishes what it began: that is never given up half way."""
         self._pause()
         with suppress(OSError):
-            if os.stat(self.path, follow_symlinks=False).st_ino == self._inode:
+            if self._is_in_place():
                 os.unlink(self.path)
         self._socket.close()
         if self._tasks:

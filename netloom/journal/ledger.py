@@ -46,18 +46,13 @@ class Ledger:
         rows = self.connection.execute(f"{_SELECT} WHERE container_id = ? ORDER BY id", (container_id,))
         return [_attachment(row) for row in rows]
 
-    def free_rank(self, device: int, inode: int) -> int:
-        """The lowest that no interface of a namespace has."""
-        place = "netns_device = ? AND netns_inode = ?"
-        rows = self.connection.execute(
-            f"SELECT rank FROM attachment WHERE {place} ORDER BY rank", (device, inode)
-        )
-        rank = 0
-        for (taken,) in rows:
-            if taken != rank:
-                break
-            rank += 1
-        return rank
+    def ranks_in(self, device: int, inode: int) -> list[tuple[int, str]]:
+        """Ranks of a namespace's interfaces, each with the path that it had.
+
+        The number of a namespace that is gone is used again: see whether the path still leads there.
+        """
+        query = "SELECT rank, netns FROM attachment WHERE netns_device = ? AND netns_inode = ?"
+        return list(self.connection.execute(query, (device, inode)))
 
     def places(self, network: str | None = None) -> list[Place]:
         among, values = ("", ()) if network is None else (" WHERE network = ?", (network,))

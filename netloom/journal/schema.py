@@ -36,8 +36,7 @@ CREATE TABLE attachment (
     UNIQUE (network, container_id, ifname)
 ) STRICT;
 
--- Of a namespace's interfaces, each has a rank of its own.
-CREATE UNIQUE INDEX attachment_by_netns ON attachment (netns_device, netns_inode, rank);
+CREATE INDEX attachment_by_netns ON attachment (netns_device, netns_inode);
 CREATE INDEX attachment_unfinished ON attachment (state) WHERE state != 'committed';
 
 -- A row is held by an attachment, or rests; an address without a row is free.

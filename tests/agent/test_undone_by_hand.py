@@ -1,0 +1,103 @@
+"""What somebody undoes on the host while the agent runs, and how it comes back."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .stage import Node, eventually
+
+pytestmark = pytest.mark.kernel
+
+BREAKS = {
+    "the table's chains are empty": "flush table inet netloom",
+    "the senders' chain is empty": "flush chain inet netloom sender",
+    "the guard is gone": "flush chain inet netloom guard; delete chain inet netloom guard",
+    "the table sleeps": "add table inet netloom { flags dormant; }",
+    "the table is gone": "delete table inet netloom",
+}
+
+
+@pytest.mark.parametrize("command", BREAKS.values(), ids=list(BREAKS))
+def test_the_guard_stands_again(running: Node, command: str) -> None:
+    running.add(running.container())
+    running.inside("nft", command)
+    assert any(finding.what == "table" for finding in running.audit())
+    assert eventually(lambda: running.audit() == [])
+
+
+@pytest.mark.parametrize("command", BREAKS.values(), ids=list(BREAKS))
+def test_the_guard_stands_after_a_start(running: Node, command: str) -> None:
+    running.add(running.container())
+    running.kill()
+    running.inside("nft", command)
+    running.start()
+    assert running.audit() == []
+
+
+def test_an_add_does_not_wait_for_a_table_that_was_flushed(node: Node) -> None:
+    node.start("--tick", "600")
+    first = node.container()
+    node.add(first)
+    node.inside("nft", "flush", "ruleset")
+    added = node.add(node.container())
+    assert all(node.ping(first, address) for address in added.addresses)
+    assert node.audit() == []
+
+
+def test_forwarding_that_was_switched_off_is_on_again(running: Node) -> None:
+    one, other = running.container(), running.container()
+    running.add(one)
+    addresses = running.add(other).addresses
+    running.inside("sysctl", "-w", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
+    assert eventually(lambda: all(running.ping(one, address) for address in addresses))
+
+
+def test_a_socket_that_was_removed_is_made_again(running: Node) -> None:
+    os.unlink(running.socket)
+    assert eventually(running.answers)
+    running.add(running.container())
+    assert running.stop() == 0
+    assert not running.socket.exists()
+
+
+def test_the_agent_starts_whatever_stands_in_the_place_of_the_intents(node: Node) -> None:
+    node.socket.parent.mkdir(mode=0o700)
+    (node.socket.parent / "intents").write_text("no directory")
+    node.start()
+    node.add(node.container())
+
+
+def test_intents_of_a_directory_that_others_can_write_to_are_not_done(running: Node) -> None:
+    container = running.container()
+    running.add(container)
+    running.kill()
+    running.delete(container)
+    intents = running.socket.parent / "intents"
+    assert len(list(intents.glob("*.del"))) == 1
+    intents.chmod(0o777)
+    running.start()
+    assert len(running.links()) == 1
+    intents.chmod(0o700)
+    assert eventually(lambda: running.links() == [])
+
+
+def test_a_container_that_comes_back_while_its_namespace_dies_is_attached(running: Node) -> None:
+    container = running.container()
+    for _ in range(8):
+        running.add(container)
+        running.remove_container(container)
+        running.container(container)
+    running.add(container)
+    assert running.audit() == []
+
+
+def test_a_namespace_that_has_the_number_of_a_dead_one_has_a_default_route(running: Node) -> None:
+    for _ in range(15):
+        first = running.container()
+        running.add(first)
+        running.remove_container(first)
+        second = running.container()
+        running.add(second)
+        assert "default" in running.in_container(second, "ip", "route").stdout
