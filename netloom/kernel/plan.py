@@ -21,7 +21,19 @@ from ..failpoints import reach
 from .difference import Difference
 from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
 from .netlink import link
-from .objects import AnyObject, Departure, LinkName, NftElement, Object, Scope, Sysctl, Undo, Up, Where
+from .objects import (
+    AnyObject,
+    Departure,
+    LinkName,
+    Neighbour,
+    NftElement,
+    Object,
+    Scope,
+    Sysctl,
+    Undo,
+    Up,
+    Where,
+)
 
 VERSION = 1
 
@@ -179,6 +191,11 @@ def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Ste
     return Repaired(applied.changes, applied.made, left)
 
 
+def _is_missing(item: AnyObject, difference: Difference) -> bool:
+    """A neighbour that the kernel has learned is there because ours was not."""
+    return difference.what == "missing" or (isinstance(item, Neighbour) and difference.found == "learned")
+
+
 def _losses(plan: Plan, scope: Scope) -> tuple[list[AnyObject], list[Difference]]:
     """What can be put back, and every other difference.
 
@@ -195,7 +212,7 @@ def _losses(plan: Plan, scope: Scope) -> tuple[list[AnyObject], list[Difference]
         if not differences:
             continue
         unset = isinstance(item, Sysctl) and not down.isdisjoint(item.rests_on())
-        missing = all(difference.what == "missing" for difference in differences)
+        missing = all(_is_missing(item, difference) for difference in differences)
         gone = missing or unset or isinstance(item, Up)
         if gone and all(name in coming or _has_link(scope, name) for name in item.rests_on()):
             lost.append(item)
