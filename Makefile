@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(if $(PATH),$(PATH):)/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PY := .venv/bin/python
 AREA ?=
-RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_runtime.py
+RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_runtime.py tests/plugin
 
 .PHONY: help setup demo test check lint types layers unit-runtime unit-rest bench fmt clean
 

@@ -81,7 +81,7 @@ class Processes:
     def heir_of(self, ended: Process) -> Process | None:
         """One whose namespace has the number of one that is gone, unless somebody else got it."""
         # The lowest free number is the next: those that are not it are kept, so that its turn comes.
-        for _ in range(30):
+        for _ in range(200):
             process = self.start()
             if process.number == ended.number:
                 return process
@@ -163,6 +163,8 @@ def test_a_container_is_not_taken_for_one_that_vanished_with_its_namespaces_numb
             vanished = processes.start()
             running.add(container, CNI_NETNS=vanished.netns)
             processes.end(vanished)
+            # Its number is free when the kernel has taken it apart, and its links with it.
+            assert eventually(lambda: running.links() == [], within=10)
             heir = processes.heir_of(vanished)
             if heir is not None:
                 break

@@ -197,6 +197,12 @@ def test_changes_of_links(index: int, common: tuple[bytes, dict[str, Any]], up: 
     assert read(ifinfmsg, link.create("dummy", sent)) == of_link(**wanted, **created)
 
 
+@builds(link.without_link_local)
+def test_a_link_without_link_local_addresses() -> None:
+    mode = {"AF_INET6": {"IFLA_INET6_ADDR_GEN_MODE": 1}}
+    assert read(ifinfmsg, link.change(7, link.without_link_local())) == of_link(index=7, IFLA_AF_SPEC=mode)
+
+
 @builds(link.veth_peer)
 @STEADY
 @given(near=properties(), far=properties(), netns=st.one_of(st.none(), st.integers(0, 0x7FFFFFFF)))
