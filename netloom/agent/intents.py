@@ -75,7 +75,7 @@ async def _replay_one(node: Node, path: str) -> bool:
         return False
     except FileNotFoundError:
         return False
-    sent = message.head.sent / 1e9
+    sent = _sent(message)
     kept: list[str] = []
     for key in keys:
         try:
@@ -97,8 +97,8 @@ async def _replay_one(node: Node, path: str) -> bool:
 
 
 def _sent(message: Message) -> float:
-    """When it was sent; whatever it says, not later than now."""
-    return min(message.head.sent, time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
+    """When it was sent; whatever it says, since boot and not later than now."""
+    return max(0, min(message.head.sent, time.clock_gettime_ns(time.CLOCK_BOOTTIME))) / 1e9
 
 
 def _read(path: str) -> Message:

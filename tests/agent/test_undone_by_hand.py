@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from netloom.agent.protocol import LENGTH
+
 from .stage import Node, eventually
 
 pytestmark = pytest.mark.kernel
@@ -101,3 +103,14 @@ def test_a_namespace_that_has_the_number_of_a_dead_one_has_a_default_route(runni
         second = running.container()
         running.add(second)
         assert "default" in running.in_container(second, "ip", "route").stdout
+
+
+@pytest.mark.parametrize("sent", ["1" + "0" * 400, "-1" + "0" * 400, "-1"])
+def test_an_intent_of_an_impossible_time_does_not_keep_the_agent_from_starting(node: Node, sent: str) -> None:
+    intents = node.socket.parent / "intents"
+    intents.mkdir(mode=0o700, parents=True)
+    environment = '{"CNI_COMMAND":"DEL","CNI_CONTAINERID":"c1","CNI_IFNAME":"eth0"}'
+    head = f'{{"protocol":1,"sent":{sent},"environment":{environment}}}'.encode()
+    (intents / f"{'0' * 32}.del").write_bytes(LENGTH.pack(len(head)) + head + node.config())
+    node.start()
+    node.add(node.container())
