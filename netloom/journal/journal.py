@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from ..cni.files import make_directories
 from ..failpoints import reach
+from ..waiting import until_done
 from . import schema
 from .errors import Closed, Damaged, InUse, JournalError, Unwritable
 from .ledger import Ledger
@@ -50,21 +51,7 @@ class Answer(Future[T]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> T:
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Future[None] = loop.create_future()
-
-        def ring() -> None:
-            if not answered.done():
-                answered.set_result(None)
-
-        def wake(_: Future[T]) -> None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody awaits
-                loop.call_soon_threadsafe(ring)
-
-        self.add_done_callback(wake)
-        await answered
+        await until_done(self)
         return self.result(0)
 
 

@@ -17,9 +17,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from ..waiting import until_done
 from .difference import Difference
 from .errors import DeadlineExceeded, KernelError, QueueFull, Stopped
 from .namespace import Namespace
@@ -60,20 +60,8 @@ class Request(Future[T]):
     async def _awaited(self) -> T:
         import asyncio
 
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Future[None] = loop.create_future()
-
-        def ring() -> None:
-            if not answered.done():
-                answered.set_result(None)
-
-        def wake(_: Future[T]) -> None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody awaits
-                loop.call_soon_threadsafe(ring)
-
-        self.add_done_callback(wake)
         try:
-            await answered
+            await until_done(self)
         except asyncio.CancelledError:
             self.give_up()
             raise

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from netloom.ipam import Allocation, Pool, PoolConfig, SqlHoldings, allocate, parse_pools
+from netloom.journal import empty
 from netloom.kernel.values import packed_ip, shown_ip
-
-SCHEMA = """
-CREATE TABLE address (
-    scope TEXT NOT NULL,
-    ip BLOB NOT NULL CHECK (length(ip) IN (4, 16)),
-    attachment INTEGER,
-    allocated REAL NOT NULL,
-    released REAL,
-    PRIMARY KEY (scope, ip),
-    CHECK ((attachment IS NULL) = (released IS NOT NULL))
-) STRICT, WITHOUT ROWID;
-CREATE INDEX address_by_attachment ON address (attachment) WHERE attachment IS NOT NULL;
-CREATE TABLE cursor (
-    scope TEXT NOT NULL,
-    pool TEXT NOT NULL,
-    ip BLOB NOT NULL,
-    PRIMARY KEY (scope, pool)
-) STRICT, WITHOUT ROWID;
-"""
 
 COOLDOWN = 130.0
 NOW = 10_000.0
@@ -35,8 +16,7 @@ class Book:
     """One node's addresses. `attach` is what an ADD does: allocate, and write it down."""
 
     def __init__(self) -> None:
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(SCHEMA)
+        self.connection = empty().connection
         self.holdings = SqlHoldings(self.connection)
 
     def attach(

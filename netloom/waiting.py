@@ -1,0 +1,26 @@
+"""Awaiting an answer that another thread has."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+
+async def until_done(answer: Future[Any]) -> None:
+    """Lets the event loop go on until it is there; neither takes it nor cancels it."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[None] = loop.create_future()
+
+    def ring() -> None:
+        if not answered.done():
+            answered.set_result(None)
+
+    def wake(_: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and nobody awaits
+            loop.call_soon_threadsafe(ring)
+
+    answer.add_done_callback(wake)
+    await answered
