@@ -98,7 +98,7 @@ def test_an_environment_that_is_too_large_is_refused(plugin: Plugin, far_end: Fa
 
 
 def kinds_of_files(directory: Path) -> dict[str, tuple[Path, str]]:
-    """Paths that are no network namespaces, with what is said of them."""
+    """Paths that are no network namespaces, with what is said of them: by glibc, or by musl."""
     (directory / "file").write_bytes(b"")
     os.mkfifo(directory / "fifo")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -113,7 +113,7 @@ def kinds_of_files(directory: Path) -> dict[str, tuple[Path, str]]:
         "device": (Path("/dev/null"), "is a device, not a network namespace"),
         "proc": (Path("/proc/self/status"), "is a regular file, not a network namespace"),
         "dangling link": (directory / "dangling", "No such file or directory"),
-        "loop of links": (directory / "loop", "Too many levels of symbolic links"),
+        "loop of links": (directory / "loop", "Too many levels of symbolic links|Symbolic link loop"),
         "missing": (directory / "missing", "No such file or directory"),
         "below a file": (directory / "file" / "net", "Not a directory"),
         "other namespace": (
@@ -130,7 +130,8 @@ def test_what_is_no_network_namespace_is_told_and_not_passed_on(
         answer = plugin("ADD", CNI_NETNS=str(path))
         assert answer.status == 0
         request = far_end.requests.pop()
-        assert (request.head["netns_error"], request.head["own_netns"]) == (why, False)
+        assert request.head["netns_error"] in why.split("|")
+        assert request.head["own_netns"] is False
         assert request.descriptors == []
 
 
