@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 
-from ..cni import InvalidNetns, IOFailure, Result, TryAgainLater
+from ..cni import InvalidNetns, IOFailure, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
 from ..journal import Attachment, JournalError, boottime
@@ -41,21 +41,22 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
         watch.lap("queue")
         with Namespace.of_descriptor(netns, request.netns) as namespace:
             node.require_container(namespace)
-            result = await _attach(node, wanted, namespace, watch)
-    return result.as_version(request.cni_version).encode()
+            attached = await _attach(node, wanted, namespace, watch)
+    return attached.answer(request.cni_version)
 
 
-async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Result:
+async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
     reserved = await _attached(node, wanted, netns, watch)
     if not reserved.is_new and await _is_in_the_way(node, reserved.attachment, wanted):
         # What an earlier operation did not finish, or a container that is gone.
         await relay(detaching(node, reserved.attachment))
         reserved = await relay(_steps(node, wanted, netns, watch))
     if not reserved.is_new:
-        return await _repeated(node, reserved, wanted, netns, watch)
+        await _repeat(node, reserved, wanted, netns, watch)
+        return reserved
     reach("add.committed")
     node.recent.append(reserved.attachment.id)
-    return reserved.result
+    return reserved
 
 
 async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
@@ -71,7 +72,7 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwat
 
 def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Steps[Reserved]:
     """Ends committed, or with the attachment that the key had before, or as it began."""
-    reserved: Reserved = yield node.journal.change(lambda ledger: reserve(ledger, wanted))
+    reserved: Reserved = yield node.journal.note(lambda ledger: reserve(ledger, wanted))
     watch.lap("reserve")
     if not reserved.is_new:
         return reserved
@@ -105,9 +106,7 @@ async def _is_in_the_way(node: Node, found: Attachment, wanted: Wanted) -> bool:
     return False
 
 
-async def _repeated(
-    node: Node, again: Reserved, wanted: Wanted, netns: Namespace, watch: Stopwatch
-) -> Result:
+async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> None:
     """The same again is the same answer, if the kernel has it as planned, or can have it so again."""
     found = again.attachment
     if (found.netns_device, found.netns_inode) != (wanted.netns_device, wanted.netns_inode):
@@ -122,7 +121,6 @@ async def _repeated(
         await node.dataplane.apply(again.plan, netns)
         node.counters["repaired"] += 1
     watch.lap("kernel")
-    return again.result
 
 
 def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseException) -> Steps[None]:

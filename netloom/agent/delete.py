@@ -55,7 +55,7 @@ def _steps(
 ) -> Steps[bool]:
     found: Attachment | None
     try:
-        found = yield node.journal.change(lambda ledger: _marked(ledger, key, sent_before))
+        found = yield node.journal.note(lambda ledger: _marked(ledger, key, sent_before))
     except Unwritable:
         if keep is None:
             raise

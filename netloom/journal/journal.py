@@ -4,7 +4,10 @@ A disk takes a quarter of a millisecond to make a transaction durable, whether t
 in it or fifty. So changes wait in one queue; the thread takes all that wait, gives each a savepoint
 of its own, and commits them together. Who asked is told after the commit, never before.
 
-WAL with `synchronous=FULL`: a commit that was acknowledged survives the loss of power.
+A `change` that was answered survives the loss of power: WAL with `synchronous=FULL`. A `note` that was
+answered survives the end of the process only. That is all that a mark of what is about to be done to the
+kernel needs, since the kernel's state does not survive more, either. It becomes durable with the next
+change, or with the log, within a second.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ _FOLD_AFTER = 200
 _WAL_PAGES = 16384
 _DAMAGE = ("malformed", "not a database", "file is encrypted")
 
+# What SQLite calls a commit that waits for the disk.
+DURABLE = "FULL"
+
 
 class Answer(Future[T]):
     """Of a change or a question: `await` it, or ask for its `result`."""
@@ -56,11 +62,12 @@ class Answer(Future[T]):
 
 
 class _Job:
-    __slots__ = ("answer", "change", "error", "value", "writes")
+    __slots__ = ("answer", "change", "durable", "error", "value", "writes")
 
-    def __init__(self, change: Change[Any], writes: bool) -> None:
+    def __init__(self, change: Change[Any], *, writes: bool = False, durable: bool = False) -> None:
         self.change = change
         self.writes = writes
+        self.durable = durable
         self.answer: Answer[Any] = Answer()
         self.value: Any = None
         self.error: BaseException | None = None
@@ -102,6 +109,9 @@ class Journal:
         self._lock = threading.Lock()
         self._closing = False
         self._commits = 0
+        self._waits_for_disk = True
+        # Whether the disk failed to take something.
+        self._is_doubtful = False
         self._glance, self._survey = _Reader(path), _Reader(path)
         # Why the last write failed, or nothing.
         self.trouble = ""
@@ -126,11 +136,18 @@ class Journal:
 
         What it raises is the answer, and then nothing of it happened. `Unwritable`: the disk's fault.
         """
+        return self._asked(_Job(change, writes=True, durable=True))
+
+    def note(self, change: Change[T]) -> Answer[T]:
+        """As `change`, but answered when it is written: no later change is durable before it is.
+
+        For what matters as long as the kernel's state does, which is gone with the power, too.
+        """
         return self._asked(_Job(change, writes=True))
 
     def ask(self, question: Change[T]) -> Answer[T]:
         """For questions, which need no commit; they see everything that was answered before."""
-        return self._asked(_Job(question, writes=False))
+        return self._asked(_Job(question))
 
     def look(self, question: Change[T]) -> T:
         """A question that is answered on the spot, by the calling thread: no other has to be woken for it.
@@ -204,6 +221,22 @@ class Journal:
             operations, self._operations = self._operations, []
             return operations
 
+    def _require_no_doubt(self) -> None:
+        """The kernel forgets what a disk failed to take, and the next time says that all is well.
+
+        Notes may be among that. So a WAL that failed is not built upon: the whole of it goes to the file.
+        """
+        if self._is_doubtful:
+            busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise sqlite3.OperationalError("disk I/O error")
+            self._is_doubtful = False
+
+    def _wait_for_disk(self, wait: bool) -> None:
+        if wait != self._waits_for_disk:
+            self._connection.execute(f"PRAGMA synchronous = {DURABLE if wait else 'NORMAL'}")
+            self._waits_for_disk = wait
+
     def _fold(self) -> None:
         with suppress(sqlite3.DatabaseError):
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -241,7 +274,10 @@ class Journal:
 
     def _commit(self, jobs: list[_Job], operations: list[Operation]) -> None:
         connection = self._connection
+        durable = bool(operations) or any(job.durable for job in jobs)
         try:
+            self._require_no_doubt()
+            self._wait_for_disk(durable)
             connection.execute("BEGIN IMMEDIATE")
             reach("journal.begun")
             if len(jobs) == 1 and not operations:
@@ -265,6 +301,7 @@ class Journal:
             if error is cause:
                 return  # no fault of the disk's: it is of what was to be written, which goes no second time
             self.trouble = str(error)
+            self._is_doubtful |= getattr(cause, "sqlite_errorname", "") == "SQLITE_IOERR_FSYNC"
             with self._lock:  # the log of what happened can wait for better days, but not without end
                 if not self._closing:
                     self._operations = [*operations, *self._operations][-1000:]
@@ -323,7 +360,8 @@ def _opened(path: str) -> sqlite3.Connection:
     try:
         version = schema.require_known(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA synchronous = {DURABLE}")
+        connection.execute("PRAGMA secure_delete = OFF")  # nothing in it is secret, and zeros cost writes
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         schema.migrate(connection, version)

@@ -22,14 +22,17 @@ _BROKEN_DISK = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* While the file $BROKEN is there, nothing can be written to files whose paths contain "journal.db". */
-static int is_broken(int fd)
+/* While the file $BROKEN is there, nothing can be written to files whose paths contain "journal.db"; if there
+ * is something in it, all can be written, and nothing made durable. */
+static int is_broken(int fd, int is_sync)
 {
     char link[64], path[PATH_MAX];
+    struct stat file;
     const char *flag = getenv("BROKEN");
-    if (flag == NULL || access(flag, F_OK) != 0)
+    if (flag == NULL || stat(flag, &file) != 0 || (file.st_size > 0 && !is_sync))
         return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path - 1);
@@ -39,24 +42,24 @@ static int is_broken(int fd)
     return strstr(path, "journal.db") != NULL;
 }
 
-#define STAND_IN(type, name, parameters, arguments) \
+#define STAND_IN(type, name, is_sync, parameters, arguments) \
     type name parameters \
     { \
         static type(*real) parameters; \
         if (real == NULL) \
             real = (type(*) parameters)dlsym(RTLD_NEXT, #name); \
-        if (is_broken(fd)) { \
+        if (is_broken(fd, is_sync)) { \
             errno = EIO; \
             return -1; \
         } \
         return real arguments; \
     }
 
-STAND_IN(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size))
-STAND_IN(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
-STAND_IN(ssize_t, pwrite64, (int fd, const void *data, size_t size, off64_t at), (fd, data, size, at))
-STAND_IN(int, fsync, (int fd), (fd))
-STAND_IN(int, fdatasync, (int fd), (fd))
+STAND_IN(ssize_t, write, 0, (int fd, const void *data, size_t size), (fd, data, size))
+STAND_IN(ssize_t, pwrite, 0, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
+STAND_IN(ssize_t, pwrite64, 0, (int fd, const void *data, size_t size, off64_t at), (fd, data, size, at))
+STAND_IN(int, fsync, 1, (int fd), (fd))
+STAND_IN(int, fdatasync, 1, (int fd), (fd))
 """
 
 _OTHER_TIME = r"""
@@ -130,6 +133,10 @@ class BreakableDisk:
 
     def break_down(self) -> None:
         self._flag.touch()
+
+    def take_without_keeping(self) -> None:
+        """It can be written to, and says so only when something is to be durable."""
+        self._flag.write_text("yes")
 
     def mend(self) -> None:
         self._flag.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -192,6 +193,34 @@ def test_gc_on_a_broken_disk_fails_and_is_whole_later(node: Node, broken: Breaka
     assert node.plugin("GC", config=config).status == 0
     assert node.links() == []
     assert is_consistent(node)
+
+
+def test_add_on_a_disk_that_keeps_nothing_is_code_5_and_leaves_nothing(
+    node: Node, broken: BreakableDisk
+) -> None:
+    broken.take_without_keeping()
+    assert node.plugin("ADD", node.container()).code == 5
+    assert node.links() == []
+    broken.mend()
+    assert eventually(lambda: is_consistent(node))
+    assert eventually(lambda: node.ledger().places() == [])
+
+
+def test_what_a_disk_did_not_keep_is_written_anew_before_anything_follows(
+    node: Node, broken: BreakableDisk, tmp_path: Path
+) -> None:
+    """The kernel says once that it failed, and then that all is well, though the disk never got it."""
+    before, after = node.container(), node.container()
+    node.add(before)
+    broken.take_without_keeping()
+    node.plugin("ADD", node.container())
+    broken.mend()
+    assert eventually(lambda: node.plugin("ADD", after).status == 0)
+    without_wal = tmp_path / "journal.db"
+    shutil.copy(journal(node), without_wal)
+    with sqlite3.connect(without_wal) as connection:
+        assert (before,) in connection.execute("SELECT container_id FROM attachment").fetchall()
+    connection.close()
 
 
 # Read-only.

@@ -109,6 +109,26 @@ def test_a_question_sees_what_was_answered_before(journal: Journal) -> None:
         assert journal.look(Ledger.count)["pending"] == number - 1
 
 
+def test_a_note_that_was_answered_is_in_the_file(journal: Journal) -> None:
+    journal.note(reserving("web", 2)).result(5)
+    with sqlite3.connect(journal.path) as other:
+        assert other.execute("SELECT container_id FROM attachment").fetchall() == [("web",)]
+    other.close()
+
+
+def test_a_note_that_was_answered_survives_the_end_of_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    code = (
+        "import os, signal, sys; from netloom.journal import Journal; from tests.journal.rows import reserve;"
+        "Journal(sys.argv[1]).note(lambda ledger: reserve(ledger, 'web', 2)).result(5);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with Journal(str(path)) as again:
+        assert names(again) == ["web"]
+
+
 def test_answers_can_be_awaited(journal: Journal) -> None:
     async def change() -> int:
         return await journal.change(reserving("web", 2))
