@@ -81,23 +81,9 @@ class Network(Struct, frozen=True, kw_only=True):
 
 def network_of(request: Request) -> Network:
     """Raises a `CNIError` that names the key and its value."""
-    keys = _keys(request)
-    if keys.ipam:
-        raise UnsupportedField(
-            f"unsupported field ipam: {keys.ipam!r}", "netloom gives addresses itself: say which in `pools`"
-        )
-    if keys.ip_masq:
-        raise UnsupportedField("unsupported field ipMasq: true", "netloom does not translate addresses yet")
-    if keys.mtu is not None and not (keys.mtu == 0 or 576 <= keys.mtu <= 65535):
-        raise InvalidConfig(f"mtu {keys.mtu} is not from 576 to 65535")
-    if not 0 <= keys.cooldown <= LONGEST_COOLDOWN:
-        raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to {LONGEST_COOLDOWN:.0f} seconds")
+    said = _said_by(request)
+    keys, pools = said.keys, said.pools
     arguments = Arguments.parse(request.args)
-    pools = parse_pools(keys.pools)
-    if 0 < (keys.mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
-        raise InvalidConfig(f"mtu {keys.mtu} is too small for IPv6, which needs {IPV6_MTU}")
-    if keys.interface is not None:
-        validate_ifname(keys.interface)
     interface = keys.interface or request.ifname
     if interface in _TAKEN or "%" in interface:
         raise InvalidEnvironment(f"interface name is {interface}", "the kernel has another use for it")
@@ -110,16 +96,64 @@ def network_of(request: Request) -> Network:
         mtu=keys.mtu or None,
         mac=_mac(keys, arguments),
         default_route=keys.default_route,
-        destinations=tuple(_destination(route.dst) for route in keys.routes),
+        destinations=said.destinations,
         interface=interface,
-        dns=_dns(keys),
+        dns=said.dns,
         arguments=arguments,
-        hash=_hash(request),
+        hash=hashlib.sha256(b"[%b,%b]" % (said.wanted, msgspec.json.encode(request.args))).hexdigest()[:32],
     )
 
 
-def _keys(request: Request) -> _Keys:
-    given = {key: value for key, value in request.config.items() if value is not None}
+class _Said(Struct, frozen=True):
+    """What a configuration says, whoever is attached. `wanted` is its text, as the hash has it."""
+
+    keys: _Keys
+    pools: tuple[Pool, ...]
+    destinations: tuple[str, ...]
+    dns: DNS
+    wanted: bytes
+
+
+# The same configuration comes with every container of a network. Small ones are kept, by their text.
+_known: dict[bytes, _Said] = {}
+_KNOWN_MAX = 64
+_SMALL = 1 << 14
+
+
+def _said_by(request: Request) -> _Said:
+    said = _known.get(request.source)
+    if said is None:
+        said = _judged(request.config)
+        if len(request.source) <= _SMALL:
+            if len(_known) >= _KNOWN_MAX:
+                _known.clear()
+            _known[request.source] = said
+    return said
+
+
+def _judged(config: dict[str, Any]) -> _Said:
+    keys = _keys(config)
+    if keys.ipam:
+        raise UnsupportedField(
+            f"unsupported field ipam: {keys.ipam!r}", "netloom gives addresses itself: say which in `pools`"
+        )
+    if keys.ip_masq:
+        raise UnsupportedField("unsupported field ipMasq: true", "netloom does not translate addresses yet")
+    if keys.mtu is not None and not (keys.mtu == 0 or 576 <= keys.mtu <= 65535):
+        raise InvalidConfig(f"mtu {keys.mtu} is not from 576 to 65535")
+    if not 0 <= keys.cooldown <= LONGEST_COOLDOWN:
+        raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to {LONGEST_COOLDOWN:.0f} seconds")
+    pools = parse_pools(keys.pools)
+    if 0 < (keys.mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
+        raise InvalidConfig(f"mtu {keys.mtu} is too small for IPv6, which needs {IPV6_MTU}")
+    if keys.interface is not None:
+        validate_ifname(keys.interface)
+    destinations = tuple(_destination(route.dst) for route in keys.routes)
+    return _Said(keys, pools, destinations, _dns(keys), _wanted(config))
+
+
+def _keys(config: dict[str, Any]) -> _Keys:
+    given = {key: value for key, value in config.items() if value is not None}
     try:
         return msgspec.convert(given, _Keys)
     except ValidationError as cause:
@@ -158,12 +192,9 @@ def _dns(keys: _Keys) -> DNS:
     )
 
 
-def _hash(request: Request) -> str:
-    """Of what the operator and the caller want, and not of what plugins before ours did."""
+def _wanted(config: dict[str, Any]) -> bytes:
+    """What the operator and the caller want, and not what plugins before ours did."""
     wanted = {
-        key: value
-        for key, value in request.config.items()
-        if key != "prevResult" and not key.startswith("cni.dev/")
+        key: value for key, value in config.items() if key != "prevResult" and not key.startswith("cni.dev/")
     }
-    encoded = msgspec.json.encode([wanted, request.args], order="deterministic")
-    return hashlib.sha256(encoded).hexdigest()[:32]
+    return msgspec.json.encode(wanted, order="deterministic")

@@ -16,7 +16,8 @@ from ..cni.skel import Request
 from ..ipam import SqlHoldings, allocate
 from ..journal import Attachment, Ledger, boottime
 from ..kernel import Plan
-from ..modes import names, routed
+from ..modes import routed
+from ..modes.names import names_of
 from .host import Host
 from .network import Network
 from .presence import leads_to
@@ -45,6 +46,12 @@ class Reserved(Struct, frozen=True):
     plan: Plan
     result: Result
     is_new: bool = True
+
+    def answer(self, version: str) -> bytes:
+        """What ADD prints, in the version of its configuration."""
+        if version == self.result.cni_version:
+            return self.attachment.result
+        return self.result.as_version(version).encode()
 
 
 def wanted_of(
@@ -115,15 +122,15 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         cooldown=network.cooldown,
         identity=(workload.namespace, workload.pod, key.container_id),
     )
-    attempt = next(number for number in count() if not ledger.has_link(names.host_link(key, number)))
+    named = next(it for number in count() if not ledger.has_link((it := names_of(key, number)).host_link))
     rank = _free_rank(ledger, wanted)
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)
     attached = routed.Attached(
-        host_link=names.host_link(key, attempt),
+        host_link=named.host_link,
         ifname=network.interface,
-        mac=network.mac or names.mac_address(key, attempt),
+        mac=network.mac or named.mac,
         mtu=network.mtu or wanted.host.mtu,
         addresses=tuple(routed.Assigned.of(it.ip, it.pool.gateway) for it in allocations),
         default=default,

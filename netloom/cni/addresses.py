@@ -2,14 +2,17 @@
 
 Text in, text out. A dotted quad has one way to be written and needs no more than a look. For the
 rest the C library is asked; its module is imported at the first such address, because a plugin
-that has none need not wait for it.
+that has none need not wait for it. Most addresses come by more than once, and are remembered.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _MAPPED = b"\0" * 10 + b"\xff\xff"  # ::ffff:0:0/96, IPv4 addresses as IPv6
 
 
+@lru_cache(maxsize=1024)
 def canonical_ip(text: str) -> str:
     """An address without a prefix, such as a gateway.
 
@@ -24,6 +27,7 @@ def canonical_ip(text: str) -> str:
     return canonical
 
 
+@lru_cache(maxsize=1024)
 def canonical_cidr(text: str) -> str:
     """An address with its prefix length; the host bits stay.
 

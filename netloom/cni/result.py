@@ -227,6 +227,8 @@ def _in_dialect(result: Result) -> Result:
         return replace(
             result, interfaces=bare, ips=tuple(replace(ip, version=_label(ip)) for ip in result.ips)
         )
+    if not any(ip.version for ip in result.ips):
+        return result
     return replace(result, ips=tuple(replace(ip, version="") for ip in result.ips))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 from ..cni import AttachmentKey
 
@@ -13,15 +14,18 @@ PREFIX = "loom"
 HOST_MAC = "ee:6e:6c:00:00:01"
 
 
-def host_link(key: AttachmentKey, attempt: int = 0) -> str:
-    """44 bits of a hash: with 10,000 attachments, two are the same once in 350,000 nodes. Then try again."""
-    return PREFIX + _digest(key, attempt).hex()[:11]
+class Names(NamedTuple):
+    """Of one attachment: the host's end of its pair, and the container's MAC.
+
+    44 bits of a hash are in a name: with 10,000 attachments, two are the same once in 350,000 nodes. Then the
+    next attempt has others. The MAC is locally administered, of one station, and the same whenever the
+    container comes back.
+    """
+
+    host_link: str
+    mac: str
 
 
-def mac_address(key: AttachmentKey, attempt: int = 0) -> str:
-    """Locally administered, of one station, and the same whenever the container comes back."""
-    return "02:" + _digest(key, attempt)[-5:].hex(":")
-
-
-def _digest(key: AttachmentKey, attempt: int) -> bytes:
-    return hashlib.sha256("\0".join((*key, str(attempt))).encode()).digest()
+def names_of(key: AttachmentKey, attempt: int = 0) -> Names:
+    digest = hashlib.sha256("\0".join((*key, str(attempt))).encode()).digest()
+    return Names(PREFIX + digest.hex()[:11], "02:" + digest[-5:].hex(":"))
