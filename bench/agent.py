@@ -30,7 +30,8 @@ _VERBS = ("ADD", "CHECK", "DEL")
 _OURS = "ours: the static plugin and the agent, both families, guarded, durable"
 _PEER = "peer: bridge and host-local 1.9.1, both families"
 _NAMES = (
-    "exec", "add", "check", "del", "add_64_by_8", "del_64_by_8", "add_64_at_once", "del_64_at_once",
+    "exec", "add", "check", "del", "add_after_rest",
+    "add_64_by_8", "del_64_by_8", "add_64_at_once", "del_64_at_once",
     "memory_0", "add_2000", "memory_2000", "memory_10000", "ready_10000",
 )  # fmt: skip
 
@@ -57,7 +58,11 @@ def _missing() -> str:
 
 
 class _Life:
-    """ADD, CHECK and DEL of one container after the other, and what a bare spawn takes in between."""
+    """ADD, CHECK and DEL of one container after the other, and what a bare spawn takes in between.
+
+    There is no pause between them: that is one at a time, and not one now and then. After a pause, the
+    machine's caches are cold, and its processors asleep; `agent.add_after_rest` has that.
+    """
 
     def __init__(self, host: Host, bare: spawn.Call) -> None:
         self._host = host
@@ -67,7 +72,6 @@ class _Life:
 
     def round(self) -> tuple[float, ...]:
         container = self._supply.take()
-        settle()
         bare = milliseconds(lambda: spawn.exchange(self._bare.path, self._bare.stdin, self._bare.env))
         took = (bare, *(self._host.run(verb, container) for verb in _VERBS))
         self.rounds.append((container, took))
@@ -104,8 +108,29 @@ def _one_at_a_time(ours: OurHost, reference: ReferenceHost, rounds: int = 250) -
             ours=our_life.round,
             peer=their_life.round,
             rounds=rounds,
+            at_a_turn=25,
         )
         yield _where_the_time_goes(ours, our_life, rounds)
+    yield from _after_rest(ours, reference)
+
+
+def _after_rest(ours: OurHost, reference: ReferenceHost) -> Generator[Item, None, None]:
+    with closing(Supply()) as supply:
+        yield Comparison(
+            "agent.add_after_rest",
+            f"{_OURS}: one ADD after 30 ms in which nothing was done; {_PEER}",
+            ours=lambda: _rested_add(ours, supply),
+            peer=lambda: _rested_add(reference, supply),
+            rounds=50,
+        )
+
+
+def _rested_add(host: Host, supply: Supply) -> float:
+    container = supply.take()
+    settle()
+    took = host.run("ADD", container)
+    host.run("DEL", container)
+    return took
 
 
 def _where_the_time_goes(ours: OurHost, life: _Life, rounds: int) -> Remark:
@@ -228,20 +253,12 @@ def _memory(host: OurHost, amount: int) -> Comparison:
 
 def _add_at(few: OurHost, many: OurHost, stack: ExitStack) -> Comparison:
     supply = stack.enter_context(closing(Supply()))
-
-    def add(host: OurHost) -> float:
-        container = supply.take()
-        settle()
-        took = host.run("ADD", container)
-        host.run("DEL", container)
-        return took
-
     return Comparison(
         f"agent.add_{_MANY}",
-        f"{_OURS}: one ADD at a time, beside {_MANY} attachments; peer: the same beside {_FEW}",
+        f"{_OURS}: one ADD after a rest, beside {_MANY} attachments; peer: the same beside {_FEW}",
         bar=Bar("ours / peer", 1.5),
-        ours=lambda: add(many),
-        peer=lambda: add(few),
+        ours=lambda: _rested_add(many, supply),
+        peer=lambda: _rested_add(few, supply),
         rounds=100,
     )
 

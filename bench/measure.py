@@ -1,8 +1,9 @@
 """One measurement: ours and a peer take turns, and the medians are compared.
 
 Taking turns within one run makes both sides see the same machine: its other load, its caches,
-its clock rate. Whoever goes first changes from round to round. The garbage collector stays as
-Python has it, since users have it so, too.
+its clock rate. Whoever goes first changes from turn to turn. A turn is one round, or several where what
+is asked one after the other is what counts. The garbage collector stays as Python has it, since users
+have it so, too.
 """
 
 from __future__ import annotations
@@ -61,13 +62,17 @@ class Comparison(Quantity, frozen=True, kw_only=True):
 
 
 class Together(Struct, frozen=True, kw_only=True):
-    """Several quantities of the same rounds, such as an ADD and the DEL that follows: a value for each."""
+    """Several quantities of the same rounds, such as an ADD and the DEL that follows: a value for each.
+
+    `at_a_turn` are the rounds that a side does in a row.
+    """
 
     quantities: tuple[Quantity, ...]
     ours: Callable[[], tuple[float, ...]]
     peer: Callable[[], tuple[float, ...]]
     rounds: int
     warmup: int = 5
+    at_a_turn: int = 1
 
     @property
     def name(self) -> str:
@@ -105,22 +110,23 @@ def measure(comparison: Comparison) -> Samples:
 
 
 def measure_together(together: Together) -> list[tuple[Quantity, Samples]]:
-    ours, peer = _taking_turns([together.ours, together.peer], together.rounds, together.warmup)
+    it = together
+    ours, peer = _taking_turns([it.ours, it.peer], it.rounds, it.warmup, it.at_a_turn)
     of_each = zip(zip(*ours, strict=True), zip(*peer, strict=True), strict=True)
-    return [
-        (quantity, Samples(*values)) for quantity, values in zip(together.quantities, of_each, strict=True)
-    ]
+    return [(quantity, Samples(*values)) for quantity, values in zip(it.quantities, of_each, strict=True)]
 
 
-def _taking_turns(sides: Sequence[Callable[[], T]], rounds: int, warmup: int) -> list[list[T]]:
+def _taking_turns(
+    sides: Sequence[Callable[[], T]], rounds: int, warmup: int, at_a_turn: int = 1
+) -> list[list[T]]:
     for _ in range(warmup):
         for side in sides:
             side()
     values: list[list[T]] = [[] for _ in sides]
     order = list(range(len(sides)))
-    for number in range(rounds):
+    for number in range(rounds // at_a_turn):
         for index in order if number % 2 == 0 else reversed(order):
-            values[index].append(sides[index]())
+            values[index] += [sides[index]() for _ in range(at_a_turn)]
     return values
 
 
