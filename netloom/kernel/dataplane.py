@@ -103,12 +103,13 @@ class Dataplane:
         host: Namespace | None = None,
         *,
         limit: int = 1024,
-        reapers: int = 4,
+        reapers: int = 16,
         receive_buffer: int | None = None,
     ) -> None:
         """`limit` bounds how many requests of each lane may be under way at a time.
 
-        Every request with a namespace holds a descriptor until its result was taken.
+        Every request with a namespace holds a descriptor until its result was taken. A reaper waits 16 ms for
+        the kernel, and removals come every 1.5 ms when somebody wants to be rid of many.
         """
         self._limit = limit
         self._lanes: dict[Lane, deque[_Job]] = {"resumed": deque(), "add": deque(), "remove": deque()}
