@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Any
 
 from netloom.agent.protocol import LENGTH, Head, encode
 from netloom.journal import Ledger, Operation, read_only
-from netloom.kernel import Namespace, Plan, Scope, Up, apply
+from netloom.kernel import Namespace, Plan
 from netloom.kernel.objects.link import link_names
 
 from . import spawn
@@ -36,6 +37,17 @@ _IFNAME = "eth0"
 _PATIENCE = 60.0
 _CLIENTS = 16
 
+_UPLINK = """\
+link set lo up
+link add uplink type veth peer name wire
+link set wire up
+link set uplink up
+address add 192.0.2.1/24 dev uplink
+address add 2001:db8::1/64 dev uplink nodad
+route add default via 192.0.2.254
+route add default via 2001:db8::fe
+"""
+
 
 class Host:
     """What runtimes do, whoever's plugin it is. `results` has what ADD answered, for CHECK and DEL."""
@@ -46,7 +58,15 @@ class Host:
         self._network = network
         self._environment = {"PATH": os.environ["PATH"], "CNI_PATH": str(plugin.parent), **environment}
         self._results: dict[str, Any] = {}
-        apply(Plan((Up("lo"),)), Scope(self.namespace))
+        self._plug_in()
+
+    def _plug_in(self) -> None:
+        """As every machine has it: a way out, with addresses.
+
+        Without an address, the kernel looks for one at all links whenever it gets a route.
+        """
+        with self.namespace.entered():
+            subprocess.run(["ip", "-batch", "-"], input=_UPLINK, text=True, check=True)
 
     def run(self, verb: str, container: str) -> float:
         """The milliseconds of one, by itself."""
