@@ -156,6 +156,15 @@ def _how(status: int) -> str:
     return f"with status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
 
 
+def log_of(process: int, place: Place) -> str | None:
+    """Where an agent's log is; None if whoever started it, such as a service manager, keeps it elsewhere."""
+    try:
+        path = os.readlink(f"/proc/{process}/fd/2")
+    except OSError:
+        return place.log
+    return path if path.startswith(place.log) else None  # one that was put aside has another name
+
+
 def await_other(place: Place, timeout: float) -> Running | None:
     """An agent that somebody else has started, and that does not listen yet; None if there is none."""
     process = holder(place)

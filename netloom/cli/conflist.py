@@ -13,10 +13,8 @@ from ..agent.install import Receipt, read
 from ..cni import CNIError, parse_network
 from ..ipam import PoolConfig, parse_pools
 from .failure import CommandFailed, UsageError
-from .networks import check_network, plugin_of
+from .networks import FILE, check_network, plugin_of
 from .status import CONFIGURATION
-
-FILE = "10-netloom.conflist"
 
 # What podman 4 and containerd 1.6 read; 1.1.0 brings GC and STATUS.
 DEFAULT_VERSION = "1.0.0"
@@ -36,13 +34,20 @@ class Options(Struct, frozen=True, kw_only=True):
     cni_version: str | None = None
 
 
+_NOTHING = Options()
+
+
 class Decision(Struct, frozen=True):
-    """Which content the file is to have, and the network's values. Of somebody else's, it is what it has."""
+    """Which content the file is to have, and the network's values. Of somebody else's, it is what it has.
+
+    `dropped` are pools that the file has now, and of whose family there is none any more.
+    """
 
     path: str
     content: bytes
     values: Options
     is_ours: bool = True
+    dropped: tuple[str, ...] = ()
 
 
 def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> Decision:
@@ -54,7 +59,7 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     except OSError as cause:
         raise CommandFailed(f"{path}: {cause.strerror}", "mend it or move it away") from None
     if before is None:
-        return _written(path, Options(), given)
+        return _written(path, given)
     try:
         values = values_of(before)
         differences = _differences(values, given)
@@ -68,11 +73,11 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
                 f"write a file of its own for {given.network}, or rename this one with --force",
                 status=CONFIGURATION,
             )
-        return _written(path, values, given)
+        return _noting_what_goes(_written(path, given, values), values)
     if not differences:
         return Decision(path, before, values, is_ours=False)
     if force:
-        return _written(path, Options(), given)
+        return _noting_what_goes(_written(path, given), values)
     raise CommandFailed(
         f"{path} was not written by `netloom up`, or was changed since: {'; '.join(differences)}",
         "change that file, leave the options out that differ, or replace it with --force",
@@ -91,7 +96,7 @@ def _checked(given: Options) -> Options:
     return checked
 
 
-def _written(path: str, before: Options, given: Options) -> Decision:
+def _written(path: str, given: Options, before: Options = _NOTHING) -> Decision:
     values = Options(
         network=given.network or before.network,
         pools=given.pools or before.pools,
@@ -100,6 +105,17 @@ def _written(path: str, before: Options, given: Options) -> Decision:
     )
     content = _rendered(values)
     return Decision(path, content, values_of(content))
+
+
+def _noting_what_goes(decision: Decision, before: Options) -> Decision:
+    """Pools are replaced as a whole: whoever names one of IPv4 alone gives up IPv6, and may not know."""
+    left = {_family(pool) for pool in decision.values.pools or ()}
+    dropped = tuple(pool for pool in before.pools or () if _family(pool) not in left)
+    return replace(decision, dropped=dropped)
+
+
+def _family(cidr: str) -> int:
+    return 6 if ":" in cidr else 4
 
 
 def _rendered(values: Options) -> bytes:

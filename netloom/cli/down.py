@@ -2,7 +2,8 @@
 
 The plugin and the network's configuration stay, since runtimes need both to delete containers. With
 --purge, everything that is netloom's goes: attachments, which cuts their containers off, the firewall's
-table, the network's file and the plugin that `netloom up` installed, the journal, the socket, queued DELs.
+table, the network's file and the plugin that `netloom up` installed, the journal, the socket, queued DELs,
+and what `netloom cni` has kept of these attachments. Results that a container runtime has kept stay.
 What was changed by somebody else stays, and is named. That the kernel forwards packets stays, too.
 
 examples:
@@ -21,6 +22,7 @@ from msgspec import to_builtins
 
 from .agent_process import Place, stop, undisturbed
 from .arguments import add_json, seconds
+from .cni.target import add_cache_dir
 from .failure import CommandFailed, UsageError
 from .journal import explained, ledger
 from .output import complain, printable, require_output, say
@@ -47,6 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_place(parser)
     add_conf_dir(parser)
+    add_cache_dir(parser)
     add_json(parser)
 
 
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed("nothing was done", "say yes, or give --yes")
     with undisturbed(place, args.timeout):
         process = stop(place, args.timeout)
-        purged = _purged(place, args.conf_dir) if args.purge else None
+        purged = _purged(place, args) if args.purge else None
     if for_a_person(args.json):
         _show(process, purged)
     else:
@@ -68,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if purged is not None and purged.failed else 0
 
 
-def _purged(place: Place, conf_dir: str) -> Purged:
+def _purged(place: Place, args: argparse.Namespace) -> Purged:
     from .purge import purge
 
     with explained():
-        return purge(place, conf_dir)
+        return purge(place, args.conf_dir, args.cache_dir)
 
 
 def _agreed(args: argparse.Namespace) -> bool:

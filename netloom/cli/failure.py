@@ -25,9 +25,11 @@ from ..cni import (
     NotAvailable,
     PluginNotFound,
     TryAgainLater,
+    UnsupportedField,
 )
 from ..cni.names import shortened
 from ..cni.wire import encode_in_order
+from .agent_advice import agent_advice
 from .output import complain, encodable, printable
 from .status import CONFIGURATION, DEADLINE, FAILED, USAGE
 
@@ -41,6 +43,11 @@ _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
     (DeadlineExceeded, DEADLINE, "look at why the plugin hangs, or give more time with --timeout"),
     (CheckNotSupported, FAILED, "raise the network's cniVersion to 0.4.0 or later"),
     (IncompatibleVersion, FAILED, "`netloom cni version PLUGIN` shows what a plugin speaks"),
+    (
+        UnsupportedField,
+        FAILED,
+        "take what the message names out of the configuration; the plugin's documentation has what it takes",
+    ),
     (InvalidEnvironment, FAILED, "mend the value that the message names"),
     (InvalidNetns, FAILED, "give the path of the container's namespace, such as /run/netns/NAME"),
     (IOFailure, FAILED, "look at the path that the message names: its permissions, and space on its disk"),
@@ -145,7 +152,8 @@ def _explained(raised: CNIError | Advised) -> tuple[int, dict[str, object], list
 def _judge(error: CNIError) -> tuple[int, str]:
     if isinstance(error, Failures):
         return _judge(error.errors[0])
-    hint = next((advice for words, advice in _HINTS if words.search(f"{error}\n{error.stderr}")), None)
+    said = f"{error}\n{error.stderr}"
+    hint = agent_advice(error) or next((advice for words, advice in _HINTS if words.search(said)), None)
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
             return status, hint if hint and status == FAILED else advice

@@ -1,5 +1,7 @@
 """List attachments, as the journal has them; an agent need not run.
 
+The exit status is 1 if NETWORK is neither configured nor has an attachment: it may be misspelled.
+
 examples:
   netloom ls
   netloom ls mynet --wide
@@ -13,13 +15,15 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from ..cni import CNIError
 from ..journal import Attachment
 from ..kernel import Plan, Veth
 from ..kernel.values import shown_ip
 from .arguments import add_json
+from .failure import CommandFailed
 from .journal import ledger
 from .output import say
-from .place import add_state_dir
+from .place import add_conf_dir, add_state_dir
 from .views import age, for_a_person, print_json, table
 
 # Of a container's ID, as other tools show it.
@@ -30,19 +34,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", metavar="NETWORK", nargs="?", help="only those of one network")
     parser.add_argument("--wide", action="store_true", help="whole container IDs, and namespaces")
     add_state_dir(parser)
+    add_conf_dir(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     found = _found(args)
+    is_unknown = not found and args.network is not None and args.network not in _configured(args.conf_dir)
     if not for_a_person(args.json):
         print_json(found)
     elif found:
         header = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "POD", "HOST LINK", "STATE", "AGE"]
         say(*table([_row(it, args.wide) for it in found], [*header, *(["NETNS"] if args.wide else [])]))
-    else:
+    elif not is_unknown:
         say("nothing is attached" if args.network is None else f"nothing is attached to {args.network}")
+    if is_unknown:
+        raise CommandFailed(
+            f"nothing is attached to a network {args.network!r}, and none of that name is configured in "
+            f"{args.conf_dir}",
+            "`netloom ls` lists everything that is attached, `netloom status` every network of netloom",
+        )
     return 0
+
+
+def _configured(directory: str) -> set[str]:
+    from .networks import node_networks  # which only an empty list has to wait for
+
+    try:
+        return {network.name for network in node_networks(directory)}
+    except CNIError:  # what is attached is known without it
+        return set()
 
 
 def _found(args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -6,13 +6,16 @@ import os
 
 from msgspec import Struct
 
+from ..agent.install import read
 from ..agent.network import Network, network_of
-from ..cni import CNIError, Endpoint, NetworkConfig, PluginConfig, load_networks, parse_network
+from ..cni import CNIError, Endpoint, NetworkConfig, PluginConfig, Problem, load_networks, parse_network
 from ..cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ..cni.request import configuration, parameters
 from ..cni.skel import Request, judge_config, request_of
 
 TYPE = "netloom"
+# The one that `netloom up` writes.
+FILE = "10-netloom.conflist"
 _NOBODY = Endpoint("", "", "")
 
 
@@ -30,11 +33,26 @@ class NodeNetwork(Struct, frozen=True):
 
 
 def node_networks(directory: str) -> list[NodeNetwork]:
-    return [
+    return found_in(directory)[0]
+
+
+def found_in(directory: str) -> tuple[list[NodeNetwork], list[Problem]]:
+    """Networks of ours, and files that were to be one and are none at all."""
+    catalogue = load_networks(directory)
+    networks = [
         _judged(loaded.path, loaded.network)
-        for loaded in load_networks(directory).networks
+        for loaded in catalogue.networks
         if plugin_of(loaded.network) is not None
     ]
+    return networks, [it for it in catalogue.problems if _is_meant_for_us(it.path)]
+
+
+def _is_meant_for_us(path: str) -> bool:
+    """Of a file that cannot be parsed, by its name, or by ours in it."""
+    try:
+        return os.path.basename(path) == FILE or f'"{TYPE}"'.encode() in (read(path) or b"")
+    except OSError:
+        return False
 
 
 def _judged(path: str, config: NetworkConfig) -> NodeNetwork:
@@ -42,6 +60,18 @@ def _judged(path: str, config: NetworkConfig) -> NodeNetwork:
         return NodeNetwork(path, config, network_of(request(config, "STATUS")))
     except CNIError as error:
         return NodeNetwork(path, config, None, str(error))
+
+
+def refusals(config: NetworkConfig) -> list[CNIError]:
+    """Why the agent would refuse every ADD: of each plugin of ours, the first key that is wrong."""
+    found: list[CNIError] = []
+    for plugin in config.plugins:
+        if plugin.type == TYPE:
+            try:
+                network_of(_asked(plugin, config, "STATUS", _NOBODY))
+            except CNIError as error:
+                found.append(error)
+    return found
 
 
 def plugin_of(config: NetworkConfig) -> PluginConfig | None:
@@ -52,6 +82,10 @@ def request(config: NetworkConfig, verb: str, endpoint: Endpoint = _NOBODY) -> R
     """What the agent gets when a runtime uses the network. The network must have a plugin of ours."""
     plugin = plugin_of(config)
     assert plugin is not None
+    return _asked(plugin, config, verb, endpoint)
+
+
+def _asked(plugin: PluginConfig, config: NetworkConfig, verb: str, endpoint: Endpoint) -> Request:
     source = configuration(
         plugin,
         name=config.name,

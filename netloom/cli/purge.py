@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..agent.install import receipt, take_away
 from ..agent.node import boot_id, namespace_of
+from ..cni import AttachmentKey
 from ..journal import Attachment, Damaged, Journal, Ledger
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
 from ..kernel.dataplane import Dataplane, Request
@@ -30,6 +31,7 @@ from ..modes import names, routed
 from .agent_process import Place
 from .journal import journal_path
 from .networks import node_networks
+from .purge_results import remove_results
 
 # As many links as go together well.
 _AT_A_TIME = 64
@@ -56,14 +58,17 @@ class Purged(Struct):
     failed: list[Kept]
 
 
-def purge(place: Place, conf_dir: str) -> Purged:
+def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     done = Purged([], [], [])
+    networks = node_networks(conf_dir)
     # First, so that no runtime begins to use what is about to go.
     _files(place, done, of_networks=True)
-    for network in node_networks(conf_dir):
+    left = [it for it in networks if os.path.lexists(it.path)]
+    for network in left:
         if not any(it.what == network.path for it in done.kept):
             done.kept.append(Kept(network.path, "`netloom up` did not write it"))
-    _attachments(place, done)
+    gone = _attachments(place, done)
+    _results(cache_dir, gone, {it.name for it in networks} - {it.name for it in left}, done)
     with Namespace.own() as host:
         _links(host, done)
         _table(host, done)
@@ -101,16 +106,18 @@ def _note(done: Purged, what: str, why_kept: str | None) -> None:
         done.kept.append(Kept(what, why_kept))
 
 
-def _attachments(place: Place, done: Purged) -> None:
+def _attachments(place: Place, done: Purged) -> set[AttachmentKey]:
+    """Those of which nothing is left."""
     path = journal_path(place.state_dir)
+    keys: set[AttachmentKey] = set()
     if not os.path.exists(path):
-        return
+        return keys
     try:
         journal = Journal(path)
     except Damaged:
         # Links and table are found without it; rules of further interfaces are not.
         done.kept.append(Kept("rules inside of containers", f"{path} is damaged, and cannot tell of them"))
-        return
+        return keys
     with journal, Dataplane() as dataplane:
         rows = journal.ask(lambda ledger: list(ledger.attachments())).result()
         for start in range(0, len(rows), _AT_A_TIME):
@@ -118,6 +125,16 @@ def _attachments(place: Place, done: Purged) -> None:
             requests = [(row, _removal(dataplane, row)) for row in batch]
             gone = [row for row, request in requests if _ended(row, request, done)]
             journal.change(partial(_forget, gone)).result()
+            keys |= {row.key for row in gone}
+    return keys
+
+
+def _results(cache_dir: str, gone: set[AttachmentKey], networks: set[str], done: Purged) -> None:
+    removed, others = remove_results(cache_dir, gone, networks)
+    done.removed += removed
+    if others:
+        what = f"{others} result{'' if others == 1 else 's'} in {cache_dir}/results"
+        done.kept.append(Kept(what, "of runtimes, which remove them when they delete their containers"))
 
 
 def _forget(rows: Iterable[Attachment], ledger: Ledger) -> None:

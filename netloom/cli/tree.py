@@ -37,7 +37,7 @@ TREE: Mapping[str, Command | Group] = {
             "attachments": Command("list what the result cache knows", "netloom.cli.cni.attachments"),
             "convert": Command("write a result in another version", "netloom.cli.cni.convert"),
         },
-        valued=frozenset({"-i", "--ifname", "--cache-dir", "--timeout"}),
+        valued=frozenset({"-i", "--ifname", "--container-id", "--cache-dir", "--timeout"}),
     ),
     "up": Command("make this machine a node", "netloom.cli.up"),
     "down": Command("stop the agent, or remove all of netloom", "netloom.cli.down"),

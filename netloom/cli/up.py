@@ -19,18 +19,19 @@ import os
 from typing import Any
 
 from .. import __version__
-from ..agent.client import AgentError
+from ..agent.client import AgentError, Silent
 from ..agent.install import EXECUTABLE, READABLE, NotBuilt, keep_receipt, put, receipt, shipped_plugin
 from ..cni.files import make_directories
 from ..cni.versions import starting_from
-from .agent_process import Place, await_other, running, start, stop, undisturbed
+from .agent_presence import silent
+from .agent_process import Place, await_other, log_of, running, start, stop, undisturbed
 from .arguments import add_json, seconds
 from .conflist import DEFAULT_NAME, DEFAULT_POOLS, DEFAULT_VERSION, Decision, Options, decide
 from .failure import CommandFailed, warn
-from .networks import files_before, node_networks
 from .output import require_output, say
-from .place import PLUGIN_DIR, SOCKET, absolute, add_conf_dir, add_place
+from .place import PLUGIN_DIR, absolute, add_conf_dir, add_place
 from .privileges import require_root
+from .up_warnings import warnings_of
 from .views import for_a_person, print_json, table
 
 
@@ -89,12 +90,10 @@ def run(args: argparse.Namespace) -> int:
     _decided(args)
     _make_state_dir(args.state_dir)
     with undisturbed(place, args.timeout):
-        done = {
-            "plugin": _install(args, plugin),
-            "agent": _agent(args, place),
-            "network": _configure(args, _decided(args)),
-        }
-    warnings = _warnings(args, done)
+        done = {"plugin": _install(args, plugin), "agent": _agent(args, place)}
+        decision = _decided(args)
+        done["network"] = _configure(args, decision)
+    warnings = warnings_of(args, done, decision)
     if for_a_person(args.json):
         _show(done)
         for warning in warnings:
@@ -152,6 +151,9 @@ def _put(args: argparse.Namespace, path: str, content: bytes, mode: int) -> str:
 def _agent(args: argparse.Namespace, place: Place) -> dict[str, Any]:
     try:
         found = running(place)
+    except Silent as error:
+        who = silent(error, place)
+        raise CommandFailed(f"the agent does not answer: {who.why}", who.advice) from None
     except AgentError as error:
         raise CommandFailed(str(error), "stop it with `netloom down`, and try again") from None
     if found is not None and found.info.state_dir != place.state_dir:
@@ -169,12 +171,13 @@ def _agent(args: argparse.Namespace, place: Place) -> dict[str, Any]:
         change, found = "replaced", start(place, args.timeout)
     if found is None:
         return {"change": "none", "process": None, "version": None, "socket": place.socket, "log": None}
+    process = found.process or found.info.process
     return {
         "change": change,
-        "process": found.process or found.info.process,
+        "process": process,
         "version": found.info.version,
         "socket": place.socket,
-        "log": place.log,
+        "log": log_of(process, place),
     }
 
 
@@ -190,31 +193,10 @@ def _configure(args: argparse.Namespace, network: Decision) -> dict[str, Any]:
     }
 
 
-def _warnings(args: argparse.Namespace, done: dict[str, dict[str, Any]]) -> list[str]:
-    path = done["network"]["path"]
-    warnings = []
-    if done["agent"]["change"] == "none":
-        warnings.append(f"no agent answers at {args.socket}: nothing can be attached until one runs")
-    elif done["agent"]["version"] != __version__:
-        warnings.append(f"the agent has version {done['agent']['version']}, and this is {__version__}")
-    if args.socket != (os.environ.get("NETLOOM_SOCKET") or SOCKET):
-        warnings.append(
-            f"the plugin looks for the agent at {SOCKET}: give your runtime NETLOOM_SOCKET={args.socket}"
-        )
-    first = files_before(path)
-    if first:
-        warnings.append(
-            f"{', '.join(first)} sorts before {os.path.basename(path)}: a runtime that takes the first file "
-            "of a directory, as containerd does, takes that one"
-        )
-    others = [it for it in node_networks(args.conf_dir) if it.path != path]
-    warnings += [f"{it.path} is a network of netloom, too: {it.name}" for it in others]
-    return warnings
-
-
 def _show(done: dict[str, dict[str, Any]]) -> None:
     plugin, agent, network = done["plugin"], done["agent"], done["network"]
-    who = f"process {agent['process']} at {agent['socket']}, log in {agent['log']}"
+    who = f"process {agent['process']} at {agent['socket']}"
+    who += f", log in {agent['log']}" if agent["log"] else ""
     pools = ", ".join(network["pools"])
     rows = [
         ("plugin", plugin["change"], plugin["path"]),

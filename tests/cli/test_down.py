@@ -229,3 +229,43 @@ def test_a_purge_says_on_a_terminal_what_went(machine: Machine) -> None:
     assert f"removed  {machine.conflist}" in shown
     assert "removed  nft table inet netloom" in shown
     assert any(line.startswith("removed  attachment netloom/") for line in shown)
+
+
+def cached(machine: Machine) -> list[str]:
+    return sorted(os.listdir(machine.stage.cache / "results"))
+
+
+def test_a_purge_removes_what_netloom_cni_has_kept_of_our_network(machine: Machine) -> None:
+    kept, gone = machine.node.container(), machine.node.container()
+    machine.attach(kept)
+    machine.attach(gone)
+    machine.node.remove_container(gone)
+    assert len(cached(machine)) == 2
+    outcome = machine.run(*PURGE, "--cache-dir", str(machine.stage.cache))
+    assert (outcome.status, outcome.document["kept"], cached(machine)) == (0, [], [])
+    assert len([it for it in outcome.document["removed"] if str(machine.stage.cache) in it]) == 2
+
+
+def test_a_purge_leaves_results_of_runtimes_and_of_other_networks(machine: Machine) -> None:
+    machine.stage.recorded_network("other")
+    chained = [json.loads(machine.conflist.read_text())["plugins"][0], {"type": "recording"}]
+    machine.stage.network("chained", *chained, version="1.0.0")
+    cache = ("--cache-dir", str(machine.stage.cache))
+    container = machine.node.container()
+    netns = f"/run/netns/{container}"
+    machine.attach(container, "--container-id", "of-a-runtime")
+    for network in ("other", "chained"):
+        assert machine.run("cni", "add", network, netns, "-i", network, *cache).status == 0
+    before = cached(machine)
+    outcome = machine.run(*PURGE, *cache)
+    assert (outcome.status, cached(machine)) == (0, before)
+    assert f"2 results in {machine.stage.cache}/results" in [it["what"] for it in outcome.document["kept"]]
+
+
+def test_a_purge_knows_results_by_the_network_when_the_journal_is_lost(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.run("down")
+    for path in machine.node.state_dir.glob("journal.db*"):
+        path.unlink()
+    assert machine.run(*PURGE, "--cache-dir", str(machine.stage.cache)).status == 0
+    assert cached(machine) == []

@@ -104,6 +104,48 @@ def test_validate_finds_the_names_that_add_refuses(stage: Stage) -> None:
     assert stage.run("cni", "validate").status == 3
 
 
+POOLS = [{"cidr": "10.1.0.0/24"}]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "no pools"),
+        ({"pools": [{"cidr": "10.1.0.0/33"}]}, "10.1.0.0/33"),
+        ({"pools": POOLS, "cooldown": -1}, "cooldown"),
+        ({"pools": POOLS, "mtu": 100}, "mtu 100"),
+        ({"pools": POOLS, "mode": "bridged"}, "bridged"),
+        ({"pools": POOLS, "ipam": {"type": "host-local"}}, "ipam"),
+    ],
+    ids=["no pools", "pool", "cooldown", "mtu", "mode", "ipam"],
+)
+def test_validate_finds_the_keys_of_our_own_plugin_that_add_refuses(
+    stage: Stage, keys: dict[str, Any], said: str
+) -> None:
+    stage.recording_plugin("netloom")
+    stage.network("shop", {"type": "netloom", **keys}, version="1.0.0")
+
+    outcome = stage.run("cni", "validate")
+
+    assert outcome.status == 3
+    (error,) = outcome.document[0]["errors"]
+    assert said in error
+
+
+def test_validate_finds_nothing_wrong_with_a_network_of_our_own(stage: Stage) -> None:
+    stage.recording_plugin("netloom")
+    stage.network("shop", {"type": "netloom", "pools": POOLS}, version="1.0.0")
+
+    assert stage.run("cni", "validate").status == 0
+
+
+def test_validate_names_a_bad_network_name_once(stage: Stage) -> None:
+    stage.recording_plugin("netloom")
+    stage.network("my shop", {"type": "netloom", "pools": POOLS}, version="1.0.0")
+
+    assert len(stage.run("cni", "validate").document[0]["errors"]) == 1
+
+
 def test_version_shows_what_a_plugin_says(stage: Stage) -> None:
     outcome = stage.run("cni", "version", stage.recording_plugin())
 

@@ -38,7 +38,6 @@ def test_one_network_may_be_asked_for_and_no_agent_is_needed(machine: Machine) -
     machine.attach(machine.node.container())
     machine.end_agent()
     assert len(machine.listed("netloom")) == 1
-    assert machine.listed("other") == []
 
 
 def test_on_a_terminal_containers_are_short_unless_they_are_wanted_whole(machine: Machine) -> None:
@@ -57,7 +56,40 @@ def test_on_a_terminal_containers_are_short_unless_they_are_wanted_whole(machine
 def test_nothing_is_said_to_be_nothing(bare: Machine) -> None:
     assert bare.run("ls") == Outcome(0, "[]\n", "")
     assert bare.on_a_terminal("ls") == Outcome(0, "nothing is attached\n", "")
-    assert bare.on_a_terminal("ls", "blue") == Outcome(0, "nothing is attached to blue\n", "")
+
+
+def test_a_network_that_is_configured_may_have_no_attachment(machine: Machine) -> None:
+    assert machine.run("ls", "netloom") == Outcome(0, "[]\n", "")
+    assert machine.on_a_terminal("ls", "netloom") == Outcome(0, "nothing is attached to netloom\n", "")
+
+
+def test_a_network_that_nobody_knows_is_an_error(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    shown = machine.on_a_terminal("ls", "netlom")
+    assert (shown.status, shown.stdout) == (1, "")
+    assert "'netlom'" in shown.said["error"]
+    assert shown.said["next"]
+    outcome = machine.run("ls", "netlom", "--json")
+    assert (outcome.status, outcome.document) == (1, [])
+    assert "'netlom'" in outcome.error["error"]
+
+
+def test_a_network_whose_file_is_gone_is_known_by_its_attachments(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.conflist.unlink()
+    assert len(machine.listed("netloom")) == 1
+
+
+def test_every_line_can_be_detached_by_what_it_shows(machine: Machine) -> None:
+    machine.node.add(machine.node.container(), machine.node.config("netloom"))
+    (found,) = machine.listed()
+    outcome = machine.run(
+        "cni", "del", found["network"], found["netns"], "--container-id", found["containerID"],
+        "-i", found["ifName"], "--cache-dir", str(machine.stage.cache),
+    )  # fmt: skip
+    assert (outcome.status, outcome.stderr) == (0, "")
+    assert machine.listed() == []
+    assert machine.node.links() == []
 
 
 def test_a_journal_that_is_none_is_an_error_with_its_name(bare: Machine) -> None:

@@ -125,3 +125,18 @@ def test_an_exhausted_pool_is_the_error_that_an_add_would_get(bare: Machine) -> 
     outcome = bare.run("plan", "show", "netloom")
     assert outcome.status == 1
     assert "10.20.0.0/30" in outcome.said["error"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "a file", "the host's"])
+def test_a_namespace_that_an_add_refuses_is_refused_with_its_code(machine: Machine, kind: str) -> None:
+    netns = str(machine.node.directory / "netns")
+    if kind == "a file":
+        (machine.node.directory / "netns").touch()
+    elif kind == "the host's":
+        netns = f"/proc/{machine.agent}/ns/net"
+    added = machine.run("cni", "add", "netloom", netns, "--json", "--cache-dir", str(machine.stage.cache))
+    outcome = machine.run("plan", "show", "netloom", "--netns", netns, "--json")
+    assert (added.status, outcome.status, outcome.stdout) == (1, 1, "")
+    assert (added.error["code"], outcome.error["code"]) == (8, 8)
+    assert netns in outcome.error["error"]
+    assert outcome.error["attachment"] == added.error["attachment"]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from netloom import __version__
 
+from ..agent.stage import eventually
 from .machine import Machine
 
 pytestmark = pytest.mark.kernel
@@ -68,10 +74,57 @@ def test_a_network_that_cannot_work_is_named_with_the_reason(machine: Machine) -
     (machine.stage.networks / "20-bad.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"bad","plugins":[{"type":"netloom","pools":[]}]}'
     )
-    bad = machine.run("status").document["networks"][1]
-    assert (bad["name"], bad["pools"]) == ("bad", [])
+    outcome = machine.run("status")
+    bad = outcome.document["networks"][1]
+    assert (outcome.status, bad["name"], bad["pools"]) == (1, "bad", [])
     assert "no pools" in bad["error"]
     assert "no pools" in machine.on_a_terminal("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "error parsing"),
+        ('{"cniVersion":"1.0.0","na', "error parsing"),
+        (
+            '{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"netloom","pools":[{"cidr":"10.1/8"}]}]}',
+            "10.1/8",
+        ),
+    ],
+    ids=["empty", "no JSON", "no pool"],
+)
+def test_our_own_file_that_is_broken_is_named_once_and_nothing_else_is_said_of_it(
+    machine: Machine, content: str, said: str
+) -> None:
+    machine.conflist.write_text(content)
+    assert machine.run("status").status == 1
+    shown = machine.on_a_terminal("status")
+    assert shown.status == 1
+    (line,) = [line for line in shown.stdout.splitlines() if str(machine.conflist) in line]
+    assert said in line
+    assert "`netloom up --force`" in shown.stdout
+    assert "no network of netloom is configured" not in shown.stdout
+
+
+def test_a_broken_file_that_speaks_of_us_is_told_from_others(machine: Machine) -> None:
+    (machine.stage.networks / "20-ours.conflist").write_text('{"name":"shop","plugins":[{"type":"netloom"')
+    (machine.stage.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
+    outcome = machine.run("status")
+    assert outcome.status == 1
+    assert [Path(it["path"]).name for it in outcome.document["unreadable"]] == ["20-ours.conflist"]
+
+
+def test_somebody_elses_broken_file_is_none_of_our_business(machine: Machine) -> None:
+    (machine.stage.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
+    assert machine.run("status").status == 0
+
+
+def test_a_directory_of_networks_that_is_none_hides_nothing_else(machine: Machine) -> None:
+    file = machine.node.directory / "file"
+    file.touch()
+    outcome = machine.run("status", "--conf-dir", str(file))
+    assert (outcome.status, outcome.document["agent"]["process"]) == (1, machine.agent)
+    assert [it["path"] for it in outcome.document["unreadable"]] == [str(file)]
 
 
 def test_a_journal_that_cannot_be_read_is_a_trouble(machine: Machine) -> None:
@@ -84,3 +137,68 @@ def test_a_journal_that_cannot_be_read_is_a_trouble(machine: Machine) -> None:
     assert report["attachments"] is None
     assert [pool["free"] for pool in report["networks"][0]["pools"]] == [None, None]
     assert "unknown" in machine.on_a_terminal("status").stdout
+
+
+@pytest.fixture
+def stopped(machine: Machine) -> Iterator[int]:
+    """The process of an agent that was stopped, and does not answer."""
+    process = machine.agent
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    yield process
+    os.kill(process, signal.SIGCONT)
+
+
+def test_an_agent_that_runs_and_does_not_answer_is_not_said_to_be_down(
+    machine: Machine, stopped: int
+) -> None:
+    outcome = machine.on_a_terminal("status")
+    shown = outcome.stdout
+    assert outcome.status == 1
+    assert f"process {stopped}" in shown.splitlines()[0]
+    assert "not running" not in shown
+    assert f"`kill -CONT {stopped}`" in shown
+    assert "`netloom up`" not in shown
+
+
+def test_up_says_of_an_agent_that_does_not_answer_what_to_do(machine: Machine, stopped: int) -> None:
+    outcome = machine.up("--json")
+    assert outcome.status == 1
+    assert f"process {stopped}" in outcome.error["error"]
+    assert f"`kill -CONT {stopped}`" in outcome.error["next"]
+
+
+def test_an_agent_that_does_not_listen_yet_is_not_started_once_more(bare: Machine) -> None:
+    started = bare.node.start(environment={"NETLOOM_FAILPOINT": "recovery.node:stop"}, ready=False)
+    assert eventually(lambda: bare.agent == started.pid)
+    outcome = bare.run("status")
+    report = outcome.document
+    assert (outcome.status, report["agent"], report["silent"]) == (1, None, started.pid)
+    assert "`netloom up`" not in bare.on_a_terminal("status").stdout.partition("next:")[2]
+
+
+def test_addresses_of_a_pool_that_is_no_longer_configured_are_shown(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    assert machine.run("status").document["outside"] == []
+    machine.brought_up("--pool", "10.20.0.0/16", "--pool", "fd20::/64")
+    outcome = machine.run("status")
+    assert (outcome.status, outcome.document["outside"]) == (0, ["10.78.0.1", "fd78::1"])
+    assert "10.78.0.1, fd78::1 are held" in machine.on_a_terminal("status").stdout
+
+
+def test_addresses_that_were_excluded_after_they_were_given_are_shown(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.conflist.write_text(
+        machine.conflist.read_text().replace('"10.78.0.0/16"', '"10.78.0.0/16", "exclude": ["10.78.0.1"]')
+    )
+    assert machine.run("status").document["outside"] == ["10.78.0.1"]
+
+
+def test_a_pool_that_overlaps_a_network_of_the_host_is_warned_of(machine: Machine) -> None:
+    assert machine.run("status").document["warnings"] == []
+    machine.node.inside("ip", "link", "add", "lan0", "type", "bridge")
+    machine.node.inside("ip", "address", "add", "10.78.5.1/24", "dev", "lan0")
+    outcome = machine.run("status")
+    (warning,) = outcome.document["warnings"]
+    assert (outcome.status, "10.78.5.0/24 on lan0" in warning) == (0, True)
+    assert "10.78.5.0/24 on lan0" in machine.on_a_terminal("status").stdout

@@ -216,6 +216,13 @@ def test_an_agent_that_somebody_else_starts_is_waited_for_and_kept(bare: Machine
     assert (done["agent"]["change"], done["agent"]["process"]) == ("kept", started.pid)
 
 
+def test_a_log_is_named_only_where_the_agent_writes_to_it(bare: Machine) -> None:
+    bare.node.start()
+    assert bare.brought_up()["agent"]["log"] is None
+    bare.node.stop()
+    assert bare.brought_up()["agent"]["log"] == str(bare.node.state_dir / "agent.log")
+
+
 def test_two_at_once_start_one_agent(bare: Machine) -> None:
     words = ("up", "--plugin-dir", str(bare.stage.plugins))
     both = [bare.stage.start(*words, prefix=bare.node.command()) for _ in range(2)]
@@ -298,3 +305,30 @@ def test_an_installation_without_a_plugin_says_how_to_get_one(bare: Machine, tmp
     )
     assert done.returncode == 1
     assert "make setup" in json.loads(done.stderr)["next"]
+
+
+def test_a_family_that_is_given_up_is_reported_with_how_to_keep_it(machine: Machine) -> None:
+    (warning,) = machine.brought_up("--pool", "10.20.0.0/16")["warnings"]
+    assert "no IPv6 addresses any more" in warning
+    assert "`netloom up --pool 10.20.0.0/16 --pool fd78::/64`" in warning
+    assert machine.brought_up()["warnings"] == []
+    done = machine.brought_up("--pool", "10.20.0.0/16", "--pool", "fd78::/64")
+    assert (done["network"]["pools"], done["warnings"]) == (["10.20.0.0/16", "fd78::/64"], [])
+
+
+def test_a_family_of_somebody_elses_file_that_is_given_up_is_reported(bare: Machine) -> None:
+    pools = '[{"cidr":"10.4.0.0/24"},{"cidr":"fd04::/64"}]'
+    bare.conflist.write_text(
+        f'{{"cniVersion":"1.0.0","name":"n","plugins":[{{"type":"netloom","pools":{pools}}}]}}'
+    )
+    (warning,) = bare.brought_up("--pool", "10.5.0.0/24", "--force")["warnings"]
+    assert "fd04::/64" in warning
+
+
+def test_a_pool_that_overlaps_a_network_of_the_host_is_reported_and_used(bare: Machine) -> None:
+    bare.node.inside("ip", "link", "add", "lan0", "type", "bridge")
+    bare.node.inside("ip", "address", "add", "10.78.5.1/24", "dev", "lan0")
+    done = bare.brought_up()
+    (warning,) = done["warnings"]
+    assert "pool 10.78.0.0/16 overlaps 10.78.5.0/24 on lan0" in warning
+    assert done["network"]["change"] == "installed"

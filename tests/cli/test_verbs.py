@@ -124,6 +124,16 @@ def test_status_passes_on_what_a_plugin_says(stage: Stage) -> None:
     assert (outcome.error["code"], outcome.error["msg"]) == (50, "not today")
 
 
+@pytest.mark.parametrize("version", ["1.0.0", "0.4.0", ""])
+def test_status_of_a_network_without_that_verb_says_that_nobody_was_asked(stage: Stage, version: str) -> None:
+    stage.network("old", stage.recording_plugin(), version=version)
+
+    outcome = stage.run("cni", "status", "old")
+
+    assert (outcome.status, outcome.stdout, stage.verbs) == (0, "", [])
+    assert outcome.said["warning"].startswith("no plugin was asked: STATUS is part of CNI from 1.1.0 on")
+
+
 def test_check_of_an_old_network_says_from_which_version_it_works(stage: Stage) -> None:
     stage.network("old", stage.recording_plugin(), version="0.3.1")
 
@@ -153,6 +163,16 @@ def test_the_option_for_the_interface_wins_over_the_environment(stage: Stage, op
 
     assert stage.calls[0].env["CNI_IFNAME"] == "net1"
     assert os.listdir(stage.cache / "results") == [f"mynet-{CONTAINER}-net1"]
+
+
+def test_any_runtimes_container_can_be_named_by_its_id(stage: Stage) -> None:
+    stage.recorded_network()
+
+    for verb in ("add", "check", "del"):
+        assert stage.cni(verb, "mynet", NETNS, "--container-id", "ea6e1eb0ff32").status == 0
+
+    assert {call.env["CNI_CONTAINERID"] for call in stage.calls} == {"ea6e1eb0ff32"}
+    assert os.listdir(stage.cache / "results") == []
 
 
 @pytest.mark.parametrize("before", [["-i", "eth1"], ["--json", "--ifname=eth1"]])

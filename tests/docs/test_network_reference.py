@@ -23,3 +23,16 @@ def test_the_network_with_every_key_is_one() -> None:
 
 def test_the_result_is_one() -> None:
     assert decode_result(EXAMPLES[1].encode()).cni_version == "1.0.0"
+
+
+def codes(page: str) -> set[int]:
+    """Those that have a row in one of its tables."""
+    text = (ROOT / "docs" / page).read_text()
+    return {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+
+
+def test_every_code_of_the_agent_is_on_the_pages_of_errors() -> None:
+    own = set(range(100, 105))
+    assert own <= codes("reference/network.md")
+    assert own <= codes("reference/errors.md")
+    assert own | {11} <= codes("how-to/debug.md")

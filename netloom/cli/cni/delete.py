@@ -1,7 +1,11 @@
 """Detach a namespace from a network. May be repeated; the namespace may be gone already.
 
+With --container-id, it can be the attachment of any runtime's container, as `netloom ls --wide` lists it. The
+runtime is not told, and deletes it once more when the container goes; that is fine.
+
 examples:
   netloom cni del mynet /run/netns/web
+  netloom cni del mynet /run/netns/cni-5f0c --container-id ea6e1eb0ff32 -i eth0
 """
 
 from __future__ import annotations

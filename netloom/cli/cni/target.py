@@ -36,6 +36,9 @@ def add_attachment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("netns", metavar="NETNS", help="the namespace's path, such as /run/netns/NAME")
     parser.add_argument("ignored", nargs="*", default=[], help=argparse.SUPPRESS)  # as cnitool does
     parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
+    parser.add_argument(
+        "--container-id", metavar="ID", help="the container (default: a name that follows from NETNS)"
+    )
 
 
 def add_unused(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +117,7 @@ def endpoint(args: argparse.Namespace) -> Endpoint:
     except OSError as cause:
         raise UsageError(f"NETNS is relative, and there is no current directory: {cause.strerror}") from None
     return Endpoint(
-        container_id=container_id(netns),
+        container_id=args.container_id or container_id(netns),
         netns=netns,
         ifname=args.ifname or os.environ.get("CNI_IFNAME") or "eth0",
         args=_cni_args(os.environ.get("CNI_ARGS", "")),

@@ -1,4 +1,5 @@
-"""Check network configurations: that they parse, that their plugins exist and speak their version.
+"""Check network configurations: that they parse, that their plugins exist and speak their version, and
+that netloom's own plugin takes the keys that it is given.
 
 Without NETWORK, every file in NETCONFPATH is checked. The exit status is 3 if anything is wrong.
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from ...cni import CNIError, Failures, LoadedNetwork, Problem, Runtime, load_networks
+from ...cni import CNIError, Failures, LoadedNetwork, NetworkConfig, Problem, Runtime, load_networks
 from ..arguments import add_json
 from ..failure import headline
 from ..output import printable, say
@@ -58,6 +59,8 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
         errors = [headline(error) for error in several.errors]
     except CNIError as error:
         errors = [headline(error)]
+    # A network's name is judged by both.
+    errors += [f"plugin netloom: {text}" for text in _refusals(loaded.network) if text not in errors]
     return {
         "path": loaded.path,
         "network": loaded.network.name,
@@ -66,6 +69,15 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
         "capabilities": capabilities,
         "errors": errors,
     }
+
+
+def _refusals(network: NetworkConfig) -> list[str]:
+    """Our own plugin is not asked: it only carries requests, and its agent need not run."""
+    if all(plugin.type != "netloom" for plugin in network.plugins):
+        return []
+    from ..networks import refusals  # a hundred modules that other plugins' networks need not wait for
+
+    return [headline(error) for error in refusals(network)]
 
 
 def _unreadable(problem: Problem) -> dict[str, object]:

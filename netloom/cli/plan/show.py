@@ -1,8 +1,10 @@
 """Show the plan of the next ADD to a network, and change nothing: addresses, name, links, routes, rules.
 
 On a terminal it is a list; off it, and with --json, the plan itself, as `netloom plan apply` takes it.
-CNI_ARGS and CAP_ARGS count as they do for `netloom cni add`. Somebody else's ADD may come first and get
-these addresses, and a pool with strategy random gives others each time.
+CNI_ARGS and CAP_ARGS count as they do for `netloom cni add`. What the ADD would be refused for is the error
+here, too: a namespace that is not there, a pool that is used up. Of a container that is still to be made,
+leave --netns out. Somebody else's ADD may come first and get these addresses, and a pool with strategy random
+gives others each time.
 
 examples:
   netloom plan show mynet
@@ -13,17 +15,17 @@ examples:
 from __future__ import annotations
 
 import argparse
-import os
 
+from ...agent.failure import explained
 from ...agent.host import Host, look_at
 from ...agent.network import network_of
-from ...agent.reservation import Wanted, reserve, wanted_of
-from ...cni import Endpoint, InvalidConfig, NetworkConfig, load_networks
+from ...agent.reservation import Reserved, reserve, wanted_of
+from ...cni import CNIError, Endpoint, InvalidConfig, InvalidNetns, NetworkConfig, load_networks
 from ...cni.names import validate_container_id, validate_ifname
 from ...cni.skel import Request
 from ...cni.wire import indent
 from ...journal import Ledger, empty
-from ...kernel import Namespace, Plan
+from ...kernel import InvalidNamespace, Namespace, Plan
 from ..arguments import add_json
 from ..cni import target
 from ..failure import Advised, warn
@@ -53,10 +55,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     ledger = copy_of_journal(args) or empty()
-    wanted = _wanted(args, ledger)
-    reserved = reserve(ledger, wanted)
+    is_there = bool(args.netns)
+    config, endpoint = _network(args), _endpoint(args)
+    try:
+        reserved = _reserved(request(config, "ADD", endpoint), ledger, _host(), is_there=is_there)
+    except (CNIError, InvalidNamespace) as error:
+        raise explained(error, endpoint.on(config.name)).at(plugin=TYPE) from None
     if not reserved.is_new:
-        warn(args, f"{'/'.join(wanted.key)} is attached already: this is its plan")
+        warn(args, f"{reserved.attachment.key} is attached already: this is its plan")
     plan = Plan.decode(reserved.attachment.plan)
     if for_a_person(args.json):
         say(*table([(item.on, item.title) for item in plan.objects], ["ON", "OBJECT"]))
@@ -65,25 +71,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(args: argparse.Namespace, ledger: Ledger) -> Wanted:
-    asked = request(_network(args), "ADD", _endpoint(args))
-    return wanted_of(
-        asked,
-        network_of(asked),
-        _namespace(asked, ledger),
-        boot_id="",
-        host=_host(),
-    )
+def _reserved(asked: Request, ledger: Ledger, host: Host, *, is_there: bool) -> Reserved:
+    network = network_of(asked)
+    identity = _namespace(asked.netns) if is_there else _namespace_of(asked.container_id, ledger)
+    return reserve(ledger, wanted_of(asked, network, identity, boot_id="", host=host))
 
 
-def _namespace(asked: Request, ledger: Ledger) -> tuple[int, int]:
-    """Which namespace it is: what else is attached there counts. One that is not there yet has nothing."""
-    try:
-        status = os.stat(asked.netns)
-        return status.st_dev, status.st_ino
-    except OSError:
-        others = ledger.of_container(asked.container_id)
-        return (others[0].netns_device, others[0].netns_inode) if others else (0, 0)
+def _namespace(path: str) -> tuple[int, int]:
+    """Which namespace it is: what else is attached there counts."""
+    with Namespace.own() as host, Namespace.open(path) as found:
+        if found.identity == host.identity:
+            raise InvalidNetns(f"{path} is the host's namespace, which netloom never attaches to itself")
+        return found.identity
+
+
+def _namespace_of(container_id: str, ledger: Ledger) -> tuple[int, int]:
+    """Of a container that the journal knows; one that is not there yet has nothing."""
+    others = ledger.of_container(container_id)
+    return (others[0].netns_device, others[0].netns_inode) if others else (0, 0)
 
 
 def _network(args: argparse.Namespace) -> NetworkConfig:
@@ -105,11 +110,11 @@ def _endpoint(args: argparse.Namespace) -> Endpoint:
     if netns and "/" not in netns:
         netns = f"/run/netns/{netns}"
     args.netns = netns or "/run/netns/example"
-    found = target.endpoint(args)
-    container = args.container_id or (found.container_id if netns else _SOME_CONTAINER)
-    validate_container_id(container)
-    validate_ifname(found.ifname)
-    return Endpoint(container, found.netns, found.ifname, found.args, found.capability_args)
+    args.container_id = args.container_id or (None if netns else _SOME_CONTAINER)
+    endpoint = target.endpoint(args)
+    validate_container_id(endpoint.container_id)
+    validate_ifname(endpoint.ifname)
+    return endpoint
 
 
 def _host() -> Host:

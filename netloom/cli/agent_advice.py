@@ -1,0 +1,50 @@
+"""What to do about errors of netloom's own plugin, by their code and, where one code has several causes,
+by the words that tell them apart. Another plugin's 100 means something else, and is none of these."""
+
+from __future__ import annotations
+
+import re
+
+from ..cni import CNIError
+
+_PLUGIN = "netloom"
+
+_ADVICE: dict[int, str] = {
+    2: "take that key out of the network's configuration; `netloom cni validate` checks it",
+    11: "try again in a moment; `netloom status` shows what the agent is doing",
+    50: "`netloom status` tells what is wrong with the agent, the network or the host",
+    100: "`netloom doctor` lists what this kernel can do, and what it lacks",
+    101: "`netloom ls` shows whose it is: detach that one, or ask for another address",
+    102: "remove what the message names, if nobody needs it, or choose another interface name or address; "
+    "`netloom doctor` names links that belong to no attachment",
+    103: "a running agent puts back what is missing within a minute: check once more then; whatever still "
+    "differs is right again after `netloom cni del` and `netloom cni add`",
+    104: "detach it first with `netloom cni del`; `netloom ls --wide` shows where it is attached",
+}
+
+# The first whose words the error has.
+_CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
+    11: (
+        (re.compile("root only"), "run it as root"),
+        (
+            re.compile("cannot be reached"),
+            "start the agent with `netloom up`, and try again; `netloom status` tells whether one runs",
+        ),
+        (
+            re.compile("did not answer"),
+            "`netloom status` tells whether the agent is busy or stuck, and what to do about it",
+        ),
+        (
+            re.compile("address is left"),
+            "wait until addresses have rested, detach something, or give the network another pool; "
+            "`netloom status` shows how full they are",
+        ),
+    ),
+}
+
+
+def agent_advice(error: CNIError) -> str | None:
+    if error.plugin != _PLUGIN:
+        return None
+    causes = _CAUSES.get(error.code, ())
+    return next((advice for words, advice in causes if words.search(str(error))), _ADVICE.get(error.code))

@@ -1,0 +1,66 @@
+"""What `netloom up` has done or found that works, and may not be what was meant."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .. import __version__
+from . import overlap
+from .conflist import Decision
+from .networks import NodeNetwork, files_before, node_networks
+from .place import SOCKET
+
+
+def warnings_of(
+    args: argparse.Namespace, done: Mapping[str, Mapping[str, Any]], wrote: Decision
+) -> list[str]:
+    networks = node_networks(args.conf_dir)
+    return [
+        *_of_agent(args, done["agent"]),
+        *_of_order(wrote.path),
+        *(f"{it.path} is a network of netloom, too: {it.name}" for it in networks if it.path != wrote.path),
+        *_of_families(wrote),
+        *_of_pools(it for it in networks if it.path == wrote.path),
+    ]
+
+
+def _of_agent(args: argparse.Namespace, agent: Mapping[str, Any]) -> list[str]:
+    warnings = []
+    if agent["change"] == "none":
+        warnings.append(f"no agent answers at {args.socket}: nothing can be attached until one runs")
+    elif agent["version"] != __version__:
+        warnings.append(f"the agent has version {agent['version']}, and this is {__version__}")
+    if args.socket != (os.environ.get("NETLOOM_SOCKET") or SOCKET):
+        warnings.append(
+            f"the plugin looks for the agent at {SOCKET}: give your runtime NETLOOM_SOCKET={args.socket}"
+        )
+    return warnings
+
+
+def _of_order(path: str) -> list[str]:
+    first = files_before(path)
+    if not first:
+        return []
+    return [
+        f"{', '.join(first)} sorts before {os.path.basename(path)}: a runtime that takes the first file "
+        "of a directory, as containerd does, takes that one"
+    ]
+
+
+def _of_families(wrote: Decision) -> list[str]:
+    if not wrote.dropped:
+        return []
+    family = "IPv6" if ":" in wrote.dropped[0] else "IPv4"
+    options = " ".join(f"--pool {pool}" for pool in (*(wrote.values.pools or ()), *wrote.dropped))
+    return [
+        f"the network gives no {family} addresses any more, as it did from {', '.join(wrote.dropped)}: "
+        f"pools that are given replace all that there were; `netloom up {options}` keeps both families"
+    ]
+
+
+def _of_pools(written: Iterable[NodeNetwork]) -> list[str]:
+    pools = [pool for it in written if it.network for pool in it.network.pools]
+    return overlap.warnings_of(pools, overlap.host_networks())

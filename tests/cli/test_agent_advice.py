@@ -1,0 +1,65 @@
+"""The next step of an error of our own plugin: by its code, and only if it is ours."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from netloom.cli.agent_advice import agent_advice
+from netloom.cni.errors import from_code
+
+from ..lanes import ROOT
+from .stage import Stage
+
+pytestmark = pytest.mark.unit
+
+_TABLE = (ROOT / "docs" / "reference" / "network.md").read_text().partition("## Errors")[2]
+CODES = sorted({2, 11, 50, *map(int, re.findall(r"^\| (\d+) \|", _TABLE, re.MULTILINE))})
+
+
+def refusing(stage: Stage, plugin: str, code: int, msg: str = "no luck") -> str:
+    answer = json.dumps({"code": code, "msg": msg})
+    return stage.network("mynet", stage.plugin(plugin, f"echo '{answer}'; exit 1"))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_of_ours_has_a_next_step_that_names_a_command(stage: Stage, code: int) -> None:
+    outcome = stage.cni("add", refusing(stage, "netloom", code), "/run/netns/web")
+
+    assert outcome.status == 1
+    assert "`netloom " in outcome.said["next"]
+
+
+def test_all_codes_that_the_reference_lists_are_looked_at() -> None:
+    assert set(range(100, 105)) <= set(CODES)
+
+
+@pytest.mark.parametrize("code", range(100, 105))
+def test_another_plugins_codes_are_not_ours(stage: Stage, code: int) -> None:
+    outcome = stage.cni("add", refusing(stage, "bridge", code), "/run/netns/web")
+
+    assert "plugin's own" in outcome.said["next"]
+
+
+def test_a_field_that_any_plugin_refuses_is_to_be_taken_out(stage: Stage) -> None:
+    outcome = stage.cni("add", refusing(stage, "bridge", 2), "/run/netns/web")
+
+    assert outcome.said["next"].startswith("take what the message names out of the configuration")
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        ("the netloom agent cannot be reached at /run/x: Connection refused", "`netloom up`"),
+        ("the netloom agent at /run/x did not answer within 30 s", "`netloom status`"),
+        ("no IPv4 address is left: 10.1.0.0/30 has 2 held and 0 resting", "another pool"),
+        ("the netloom agent cannot be reached at /run/x: Permission denied; it answers root only", "as root"),
+    ],
+    ids=["down", "stuck", "exhausted", "forbidden"],
+)
+def test_what_is_worth_another_attempt_is_told_apart_by_its_cause(said: str, command: str) -> None:
+    advice = agent_advice(from_code(11, said).at(plugin="netloom"))
+
+    assert command in (advice or "")
