@@ -155,9 +155,9 @@ def _gateway_attribute(gateway: bytes, destination: bytes) -> bytes:
     return raw(_VIA, _FAMILY.pack(10 if len(gateway) == 16 else 2) + gateway)
 
 
-def of_table(family: int, table: int, index: int | None = None) -> bytes:
-    """A question for the routes of a table, and of a link. The kernel filters."""
-    head = _INFO.pack(family, 0, 0, 0, table if table < 256 else 0, 0, 0, 0, 0)
+def of_table(family: int, table: int, index: int | None = None, protocol: int = 0) -> bytes:
+    """A question for the routes of a table, of a link, of whoever made them. The kernel filters."""
+    head = _INFO.pack(family, 0, 0, 0, table if table < 256 else 0, protocol, 0, 0, 0)
     return head + u32(_TABLE, table) + (b"" if index is None else u32(_OIF, index))
 
 
@@ -175,6 +175,11 @@ def matching(family: int, address: bytes, index: int | None = None) -> bytes:
 def is_default(payload: bytes) -> bool:
     """Whether it is for every destination, told without decoding it: of thousands, hardly one is."""
     return payload[1:2] == b"\0"
+
+
+def may_be_to(payload: bytes, destination: bytes, prefix: int) -> bool:
+    """Whether it is worth decoding: of thousands, nearly all are to others."""
+    return payload[1:2] == bytes((prefix,)) and (not prefix or destination in payload)
 
 
 def everything(family: int) -> bytes:

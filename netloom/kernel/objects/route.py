@@ -36,6 +36,8 @@ _KINDS = {
 }
 _KIND_NAMES = {number: name for name, number in _KINDS.items()}
 _IPV6_METRIC = 1024  # what the kernel takes for none
+# A packet to one of these takes the default route: neither is ever given to anybody (RFC 1112, RFC 4291).
+_NOBODYS = {4: packed_ip("240.0.0.1"), 16: packed_ip("4000::1")}
 
 
 class Hop(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -157,29 +159,30 @@ class Route(Object, frozen=True, tag="route"):
         found = self._looked_up(namespace.route, hops)
         if found is not None and not self._compare(found, hops, namespace):
             return []
-        # Of a link's own routes there are few; of the table's there may be thousands.
+        # Of our own by a link there are few; of others a container may have hundreds of thousands.
         narrow = hops[0].index if len(hops) == 1 else None
-        same = self._in_the_same_place(namespace, narrow) or self._in_the_same_place(namespace)
+        ours = self._in_the_same_place(namespace, narrow, PROTOCOL)
+        if any(not self._compare(found, hops, namespace) for found in ours):
+            return []
+        same = self._in_the_same_place(namespace)
         if not same:
             return missing(self.label)
         compared = [self._compare(found, hops, namespace) for found in same]
         return min(compared, key=len)
 
-    def _in_the_same_place(self, namespace: Namespace, index: int | None = None) -> list[wire.Route]:
+    def _in_the_same_place(
+        self, namespace: Namespace, index: int | None = None, protocol: int = 0
+    ) -> list[wire.Route]:
         packed, prefix = packed_network(self.destination)
         family = family_of(packed)
         try:
-            listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table, index))
+            listed = namespace.route.dump(wire.GET, wire.of_table(family, self.table, index, protocol))
         except Refused as refused:
             if refused.errno in ABSENT:  # there was never a route in this table
                 return []
             raise
-        return [
-            found
-            # Nearly all are about others, and are not worth decoding.
-            for found in (wire.decode(payload) for payload in listed if not prefix or packed in payload)
-            if self._is_in_place(found)
-        ]
+        routes = (wire.decode(payload) for payload in listed if wire.may_be_to(payload, packed, prefix))
+        return [found for found in routes if self._is_in_place(found)]
 
     def _is_in_place(self, found: wire.Route) -> bool:
         packed, prefix = packed_network(self.destination)
@@ -195,11 +198,12 @@ class Route(Object, frozen=True, tag="route"):
         rules of its own, IPv4 keeps the table `local` (255) in `main`, and says `main` of both.
         """
         packed, prefix = packed_network(self.destination)
-        if not prefix or self.kind != "unicast":
+        if self.kind != "unicast":
             return None
         index = hops[0].index if len(hops) == 1 else None
+        address = packed if prefix else _NOBODYS[len(packed)]
         try:
-            answer = connection.ask(wire.GET, wire.matching(family_of(packed), packed, index))
+            answer = connection.ask(wire.GET, wire.matching(family_of(packed), address, index))
         except Refused:
             return None
         found = None if answer is None else wire.decode(answer)
@@ -238,7 +242,7 @@ class Route(Object, frozen=True, tag="route"):
             # With its way, so that another one in the same place is not taken for it.
             self._delete(scope, wire.DELETE, lambda _: self._deletion(hops))
             return
-        ours = [found for found in self._in_the_same_place(namespace) if found.protocol == PROTOCOL]
+        ours = self._in_the_same_place(namespace, protocol=PROTOCOL)
         if not ours:
             return
         if hops is None:
