@@ -48,9 +48,8 @@ class Answers:
         try:
             verb = skel.judge_environment(environment)
             if verb == "DEL":
-                key, *others = intents.keys_of(self._node, message)
-                for one in (key, *others):
-                    await self._delete(one, message, netns, watch)
+                for key in intents.keys_of(self._node, message):
+                    await self._delete(key, message, netns, watch)
                 reply = Reply(0, b"")
             else:
                 config = skel.judge_config(message.body)
@@ -85,7 +84,7 @@ class Answers:
                 self._require_namespace(request, message)
                 await check(node, request, netns, watch)
             case "GC":
-                await collect(node, request, watch)
+                await collect(node, request, message.head.sent, watch)
             case "STATUS":
                 await status(node, request)
         return b""

@@ -20,13 +20,16 @@ from .presence import leads_there
 from .stopwatch import Stopwatch
 
 
-async def collect(node: Node, request: Request, watch: Stopwatch) -> None:
-    """The GC verb: everything of this network goes that the runtime does not call valid."""
+async def collect(node: Node, request: Request, sent: int, watch: Stopwatch) -> None:
+    """The GC verb: everything of this network goes that the runtime does not call valid.
+
+    `sent` is when, in nanoseconds since boot: what was attached later, the runtime could not know.
+    """
     valid = request.valid_attachments
     if valid is None:  # nothing was said of any: nothing can be judged
         return
     keep = {(it.container_id, it.ifname) for it in valid}
-    asked = boottime()
+    asked = _asked(sent)
     places = await node.journal.ask(lambda ledger: ledger.places(request.network))
     stale = [it.key for it in places if (it.key.container_id, it.key.ifname) not in keep]
     watch.lap("list")
@@ -34,9 +37,14 @@ async def collect(node: Node, request: Request, watch: Stopwatch) -> None:
     failures = await _delete_all(node, stale, asked)
     watch.lap("delete")
     reach("gc.done")
-    node.counters["collected"] += len(stale) - len(failures)
     if failures:
         raise failures[0] if len(failures) == 1 else Failures(failures)
+
+
+def _asked(sent: int) -> float:
+    """Now, if it was not said, or cannot be."""
+    now = boottime()
+    return min(sent, int(now * 1e9)) / 1e9 if sent > 0 else now
 
 
 async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> list[CNIError]:
@@ -44,7 +52,8 @@ async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> li
 
     async def one(key: AttachmentKey) -> CNIError | None:
         try:
-            await delete(node, key, None, Stopwatch(), sent_before=asked)
+            deleted = await delete(node, key, None, Stopwatch(), sent_before=asked)
+            node.counters["collected"] += deleted
             reach("gc.row")
         except Exception as error:
             return explained(error, key).at(context=f"failed to delete stale attachment {key}")

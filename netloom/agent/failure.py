@@ -36,7 +36,7 @@ class AgentError(CNIError):
 
 
 class KernelRefused(AgentError):
-    """The kernel did not do what the plan needs."""
+    """The kernel did not do what the plan needs, or is known not to."""
 
     CODE = 100
 

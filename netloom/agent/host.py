@@ -4,23 +4,55 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ..ipam import Pool
 from ..kernel import Namespace
 from ..kernel.netlink import address
 from ..kernel.uplink import uplink
 from ..kernel.values import packed_ip
+from ..modes.routed import IPV6_MTU
 
 DEFAULT_MTU = 1500
+_IPV6 = "/proc/sys/net/ipv6"
 
 
 class Host(Struct, frozen=True):
-    """`addresses` are its own: no container may get one of them, since nobody could reach it."""
+    """`addresses` are its own: no container may get one of them, since nobody could reach it.
+
+    `ipv6` is whether the kernel has it at all, `ipv6_switch` the setting that keeps it from new links.
+    """
 
     mtu: int = DEFAULT_MTU
+    uplink: str = ""
     ipv6: bool = True
+    ipv6_switch: str = ""
     addresses: frozenset[bytes] = frozenset()
+
+    def lacks(self, pools: Sequence[Pool], mtu: int | None) -> str:
+        """Why no container can have addresses of these pools here, and what to do; empty if it can."""
+        pool = next((pool.cidr for pool in pools if pool.family == 6), None)
+        if pool is None:
+            return ""
+        if not self.ipv6:
+            return (
+                f"this kernel has no IPv6, which pool {pool} needs: start it without ipv6.disable=1, "
+                "or remove the pool from the network"
+            )
+        if self.ipv6_switch:
+            return (
+                f"IPv6, which pool {pool} needs, is switched off on this host: {self.ipv6_switch} is 1; "
+                f"switch it on (sysctl -w {self.ipv6_switch}=0), or remove the pool from the network"
+            )
+        if (mtu or self.mtu) < IPV6_MTU:
+            return (
+                f"the host's way out, {self.uplink}, takes packets of {self.mtu} bytes, and pool {pool} "
+                f"needs {IPV6_MTU}, as all IPv6: raise its MTU, give the network an `mtu` of {IPV6_MTU}, "
+                "or remove the pool from the network"
+            )
+        return ""
 
 
 def look_at(namespace: Namespace) -> Host:
@@ -32,6 +64,24 @@ def look_at(namespace: Namespace) -> Host:
     ]
     return Host(
         mtu=DEFAULT_MTU if way_out is None else way_out.mtu,
-        ipv6=os.path.exists("/proc/sys/net/ipv6"),
+        uplink="" if way_out is None else way_out.link,
+        ipv6=os.path.exists(_IPV6),
+        ipv6_switch=_ipv6_switch(namespace),
         addresses=frozenset(packed_ip(text) for text in found),
     )
+
+
+def _ipv6_switch(namespace: Namespace) -> str:
+    """A new link has what `default` says. To write `all` writes `default`, too, which may differ later."""
+    with namespace.entered():
+        if not _is_off("default"):
+            return ""
+        return f"net.ipv6.conf.{'all' if _is_off('all') else 'default'}.disable_ipv6"
+
+
+def _is_off(where: str) -> bool:
+    try:
+        with open(f"{_IPV6}/conf/{where}/disable_ipv6") as file:
+            return file.read().strip() != "0"
+    except FileNotFoundError:  # a kernel without IPv6 has no switch for it
+        return False

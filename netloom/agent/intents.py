@@ -109,18 +109,18 @@ def _read(path: str) -> Message:
 def keys_of(node: Node, message: Message) -> list[AttachmentKey]:
     """What a DEL is about. Of the configuration it needs nothing but the network's name.
 
-    Without even that, it is about every interface of that name that the container has.
+    Without even that, it is about every interface of that name that the container has; if it has none,
+    about nothing, and that is no error: a runtime repeats a DEL until it succeeds.
     """
     environment = message.head.environment
     container_id, ifname = environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", "")
     try:
         return [AttachmentKey(judge_config(message.body)["name"], container_id, ifname)]
     except CNIError:
-        of_container = node.journal.look(lambda ledger: ledger.of_container(container_id))
-        keys = [it.key for it in of_container if it.ifname == ifname]
-        if not keys:
+        if not container_id or not ifname:  # of an intent that somebody else has written
             raise
-        return keys
+        of_container = node.journal.look(lambda ledger: ledger.of_container(container_id))
+        return [it.key for it in of_container if it.ifname == ifname]
 
 
 def keep(directory: str, message: Message) -> None:

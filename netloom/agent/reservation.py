@@ -18,6 +18,7 @@ from ..journal import Attachment, Ledger, boottime
 from ..kernel import Plan
 from ..modes import routed
 from ..modes.names import names_of
+from .failure import KernelRefused
 from .host import Host
 from .network import Network
 from .presence import leads_to
@@ -112,6 +113,9 @@ def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
 
 def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[bytes]]:
     network, key = wanted.network, wanted.key
+    lacking = wanted.host.lacks(network.pools, network.mtu)
+    if lacking:
+        raise KernelRefused(lacking)
     workload = network.arguments.workload
     allocations = allocate(
         network.pools,

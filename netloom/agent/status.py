@@ -27,6 +27,9 @@ async def status(node: Node, request: Request) -> None:
     space = os.statvfs(node.settings.state_dir)
     if space.f_bavail * space.f_frsize < _SPACE:
         reasons.append(f"the disk of {node.settings.state_dir} is full")
+    lacking = node.host.lacks(network.pools, network.mtu)
+    if lacking:
+        reasons.append(lacking)
     if not reasons:
         reasons = _lack_of_addresses(node, network)
     if reasons:

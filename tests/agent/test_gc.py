@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+
+from netloom.agent.protocol import Head, encode
 
 from .stage import Node, Outcome
 
@@ -114,6 +118,39 @@ def test_gc_of_hundreds_leaves_none(running: Node) -> None:
     assert left(running) == {containers[7]}
     assert len(running.links()) == 1
     assert running.audit() == []
+
+
+def now() -> int:
+    """As a plugin says when it was started."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def collected(node: Node, sent: int) -> Outcome:
+    """A GC that calls nothing valid, sent at that time."""
+    environment = node.cni_environment("GC", "")
+    return node.call(encode(Head(1, environment, sent), named(node, "cni.dev/valid-attachments")))
+
+
+def test_gc_spares_what_was_attached_after_it_was_sent(running: Node) -> None:
+    """It waited for the agent: what came meanwhile, the runtime could not know when it chose."""
+    early, late = running.container(), running.container()
+    running.add(early)
+    sent = now()
+    running.add(late)
+    assert collected(running, sent).status == 0
+    assert left(running) == {late}
+    assert running.audit() == []
+    assert collected(running, now()).status == 0
+    assert left(running) == set()
+
+
+@pytest.mark.parametrize("sent", [0, -1, 1 << 62, 10**400], ids=["not said", "negative", "late", "huge"])
+def test_gc_of_an_impossible_time_is_of_the_moment_it_came(
+    running: Node, three: list[str], sent: int
+) -> None:
+    assert len(three) == 3
+    assert collected(running, sent).status == 0
+    assert left(running) == set()
 
 
 def test_gc_goes_on_when_one_cannot_be_deleted(node: Node) -> None:

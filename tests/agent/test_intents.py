@@ -83,6 +83,12 @@ def test_an_intent_for_what_never_was_is_done(node: Node) -> None:
     assert node.intents() == []
 
 
+def test_an_intent_without_a_config_for_what_never_was_is_done(node: Node) -> None:
+    node.delete("nobody", b"")
+    node.start()
+    assert node.intents() == []
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"garbage", bytes(100), b"\0\0\0\x02{}", b"\0\0\0\x10" + b'{"protocol": 1 }'],

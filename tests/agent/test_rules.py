@@ -141,6 +141,40 @@ def test_s9_del_needs_nothing_of_the_config_but_the_networks_name(running: Node)
     assert running.audit() == []
 
 
+UNREADABLE = pytest.mark.parametrize(
+    "stdin", [b"", b"{", b"\xff", b"{}", b'{"name": 5}', b'{"name": "../net"}'], ids=repr
+)
+
+
+@UNREADABLE
+def test_s9_del_with_a_config_that_cannot_be_read_takes_the_containers_interface(
+    running: Node, stdin: bytes
+) -> None:
+    one, other = running.container(), running.container()
+    for container in (one, other):
+        running.add(container)
+    running.add(one, running.config("second"), ifname="net1")
+    running.delete(one, stdin)
+    left = {(place.key.container_id, place.key.ifname) for place in running.ledger().places()}
+    assert left == {(one, "net1"), (other, "eth0")}
+    assert running.audit() == []
+
+
+@UNREADABLE
+def test_s9_del_with_a_config_that_cannot_be_read_succeeds_again_and_of_what_never_was(
+    running: Node, stdin: bytes
+) -> None:
+    container = running.container()
+    running.add(container)
+    running.delete(container, stdin)
+    done = running.delete(container, stdin)
+    assert (done.status, done.output) == (0, b"")
+    running.delete("nobody", stdin)
+    assert running.plugin("DEL", "", stdin).code == 4
+    assert running.plugin("DEL", container, stdin, ifname="").code == 4
+    assert running.audit() == []
+
+
 def test_s10_an_interface_of_that_name_is_left_alone_and_nothing_is_kept(running: Node) -> None:
     container = running.container()
     running.in_container(container, "ip", "link", "add", "eth0", "type", "bridge")
