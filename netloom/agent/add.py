@@ -9,13 +9,13 @@ import os
 from ..cni import InvalidNetns, IOFailure, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
-from ..journal import Attachment, JournalError, boottime
+from ..journal import JournalError, boottime
 from ..kernel import KernelError, Namespace
 from .delete import detaching
 from .failure import AttachedElsewhere
 from .network import network_of
 from .node import Node
-from .presence import is_dead, leads_there
+from .presence import is_another, is_dead, leads_there
 from .relay import Steps, relay
 from .reservation import Reserved, Wanted, reserve, wanted_of
 from .server import Client
@@ -47,7 +47,7 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
 
 async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
     reserved = await _attached(node, wanted, netns, watch)
-    if not reserved.is_new and await _is_in_the_way(node, reserved.attachment, wanted):
+    if not reserved.is_new and await _is_in_the_way(node, reserved, wanted, netns):
         # What an earlier operation did not finish, or a container that is gone.
         await relay(detaching(node, reserved.attachment))
         reserved = await relay(_steps(node, wanted, netns, watch))
@@ -72,17 +72,18 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwat
 
 def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Steps[Reserved]:
     """Ends committed, or with the attachment that the key had before, or as it began."""
-    reserved: Reserved = yield node.journal.note(lambda ledger: reserve(ledger, wanted))
+    reserved: Reserved = yield node.journal.note(lambda ledger: reserve(ledger, wanted, lambda: netns.cookie))
     watch.lap("reserve")
     if not reserved.is_new:
         return reserved
     reach("add.reserved")
     number = reserved.attachment.id
     try:
-        yield node.dataplane.apply(reserved.plan, netns)
+        applying = node.dataplane.apply(reserved.plan, netns)
+        yield applying
         watch.lap("kernel")
         reach("add.applied")
-        yield node.journal.change(lambda ledger: ledger.set_state(number, "committed"))
+        yield node.journal.change(lambda ledger: ledger.commit(number, applying.netns_cookie))
         watch.lap("commit")
     except BaseException as error:
         yield from _undoing(node, reserved, netns, error)
@@ -91,11 +92,11 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
     return reserved
 
 
-async def _is_in_the_way(node: Node, found: Attachment, wanted: Wanted) -> bool:
-    if found.state != "committed" or found.key in node.departed:
+async def _is_in_the_way(node: Node, reserved: Reserved, wanted: Wanted, netns: Namespace) -> bool:
+    found = reserved.attachment
+    if not reserved.is_readable or found.state != "committed" or found.key in node.departed:
         return True
-    # The same inode is no proof of the same namespace: the kernel gives the number of a dead one again.
-    if await is_dead(node, found):
+    if await is_dead(node, found) or await is_another(netns, found):
         return True
     # One whose path leads elsewhere may be on its way out; the kernel takes it apart when it has the time.
     deadline = boottime() + _PATIENCE

@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from ..ipam import Pool, SqlHoldings, free_addresses, usage
 from ..journal import Attachment, Ledger, boottime
-from ..kernel import KernelError, Namespace, NftElement, Plan, Route, Scope, Veth, check
+from ..kernel import KernelError, Namespace, NftElement, Route, Scope, check
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
 from ..kernel.values import packed_network, shown_ip
 from ..modes import names, routed
 from .node import namespace_of
+from .planned import readable_plan
 from .presence import leads_there
 from .reservation import SCOPE
 
@@ -38,12 +39,19 @@ def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[F
     rows = list(ledger.attachments())
     return [
         *(Finding("table", str(difference)) for difference in routed.TABLE.check(Scope(host))),
+        *_plans(rows),
         *_states(rows),
         *_addresses(ledger, rows),
         *_pools(ledger, pools),
         *_kernel(rows, host),
         *_strangers(rows, host),
     ]
+
+
+def _plans(rows: Iterable[Attachment]) -> Iterable[Finding]:
+    for row in rows:
+        if readable_plan(row) is None:
+            yield Finding("plan", f"{row.key}: its plan cannot be read; it can only be deleted")
 
 
 def _states(rows: Iterable[Attachment]) -> Iterable[Finding]:
@@ -79,7 +87,8 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment]) -> Iterable[Finding]:
 
 
 def _planned_addresses(row: Attachment) -> Iterable[bytes]:
-    for item in Plan.decode(row.plan).objects:
+    plan = readable_plan(row)
+    for item in () if plan is None else plan.objects:
         if isinstance(item, Route) and item.on == "host":
             yield packed_network(item.destination)[0]
 
@@ -98,12 +107,15 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
 
 def _kernel(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
     for row in rows:
+        plan = readable_plan(row)
+        if plan is None:
+            continue
         namespace = namespace_of(row)
         if namespace is None and not leads_there(row):
             yield Finding("namespace", f"{row.key}: its namespace {row.netns} is gone")
             continue
         try:
-            for difference in check(Plan.decode(row.plan), Scope(host, namespace)):
+            for difference in check(plan, Scope(host, namespace)):
                 yield Finding("drift", f"{row.key}: {difference}")
         except KernelError as error:
             yield Finding("kernel", f"{row.key}: {error}")
@@ -114,8 +126,8 @@ def _kernel(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
 
 def _strangers(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
     """Links and elements of ours that belong to no attachment."""
-    plans = [Plan.decode(row.plan) for row in rows]
-    links = {item.name for plan in plans for item in plan.objects if isinstance(item, Veth)}
+    plans = [plan for row in rows if (plan := readable_plan(row)) is not None]
+    links = {row.host_link for row in rows}
     for name in link_names(host):
         if name.startswith(names.PREFIX) and name not in links:
             yield Finding("link", f"link {name} belongs to no attachment")

@@ -11,7 +11,7 @@ import asyncio
 from ..cni import AttachmentKey, CNIError, Failures
 from ..cni.skel import Request
 from ..failpoints import reach
-from ..journal import Place, boottime
+from ..journal import Attachment, Place, boottime
 from ..kernel.objects.link import link_names
 from .delete import delete
 from .failure import explained
@@ -78,6 +78,7 @@ class Collector:
         """One look at all of them. Gives back which were released."""
         node = self._node
         missing = await asyncio.to_thread(self._missing)
+        node.replaced.intersection_update([it.id for it in missing])
         links = await node.look(link_names) if missing else {}
         gone = {it.id: it for it in missing if it.host_link not in links and not node.turns.is_busy(it.key)}
         now = boottime()
@@ -98,8 +99,11 @@ class Collector:
 
     def _missing(self) -> list[Place]:
         places = self._node.journal.survey(lambda ledger: ledger.places())
-        return [it for it in places if it.state == "committed" and not leads_there(it)]
+        return [it for it in places if it.state == "committed" and self._has_lost_its_namespace(it)]
 
     async def _is_same(self, place: Place) -> bool:
         found = await self._node.journal.ask(lambda ledger: ledger.find(place.key))
-        return found is not None and found.id == place.id and not leads_there(found)
+        return found is not None and found.id == place.id and self._has_lost_its_namespace(found)
+
+    def _has_lost_its_namespace(self, it: Place | Attachment) -> bool:
+        return it.id in self._node.replaced or not leads_there(it)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Ledger, Unwritable, boottime
-from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan
+from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace
 from .node import Node, namespace_of
+from .planned import readable_plan, remnants_of
 from .relay import Steps, relay
 from .stopwatch import Stopwatch
 
@@ -108,9 +109,12 @@ def detaching(node: Node, attachment: Attachment) -> Steps[None]:
 
 
 def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[None]:
+    plan = readable_plan(attachment)
+    if plan is None:
+        plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
     namespace = namespace_of(attachment, netns)
     try:
-        yield node.dataplane.remove(Plan.decode(attachment.plan), namespace)
+        yield node.dataplane.remove(plan, namespace)
     except Conflict:
         # Something else is in the place of ours, which is gone; it stays.
         node.counters["strangers"] += 1

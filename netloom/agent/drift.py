@@ -19,7 +19,8 @@ from ..kernel.netlink import link, route
 from ..kernel.objects.route import PROTOCOL
 from ..modes import names, routed
 from .node import Node, namespace_of
-from .presence import leads_there
+from .planned import readable_plan
+from .presence import is_another, leads_there
 from .reservation import SCOPE
 
 log = logging.getLogger(__name__)
@@ -109,8 +110,15 @@ class Drift:
         namespace = namespace_of(attachment)
         if namespace is None:
             return
-        plan = Plan.decode(attachment.plan)
+        plan = readable_plan(attachment)
+        if plan is None:
+            namespace.close()
+            return
         try:
+            if await is_another(namespace, attachment):
+                node.replaced.add(attachment.id)
+                return
+            node.replaced.discard(attachment.id)
             repaired = await node.dataplane.repair(plan, namespace)
             mac = next((it.found for it in repaired.left if it.field == "peer's mac"), None)
             if mac is not None:

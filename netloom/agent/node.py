@@ -74,6 +74,8 @@ class Node:
         self.warned: set[str] = set()
         # Attachments that were just made, and are looked at once more.
         self.recent: list[int] = []
+        # Attachments whose paths lead to other namespaces by now, which have the numbers of theirs.
+        self.replaced: set[int] = set()
         # Attachments that are gone from the kernel, while the disk did not take it yet.
         self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()

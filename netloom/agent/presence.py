@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from ..journal import Attachment, Place
@@ -21,6 +22,17 @@ def leads_to(path: str, device: int, inode: int) -> bool:
     except (OSError, ValueError):
         return False
     return (status.st_dev, status.st_ino) == (device, inode)
+
+
+async def is_another(namespace: Namespace, attachment: Attachment) -> bool:
+    """Whether it has the number of the attachment's namespace, and is not it: that one is gone.
+
+    The kernel gives the number of a namespace's inode again at once, and the lowest first.
+    """
+    if namespace.identity != (attachment.netns_device, attachment.netns_inode):
+        return False
+    cookie = await asyncio.to_thread(lambda: namespace.cookie)  # an event loop's thread must not go there
+    return attachment.netns_cookie not in (0, cookie)
 
 
 async def is_dead(node: Node, attachment: Attachment) -> bool:

@@ -6,6 +6,7 @@ Pure over the ledger that it is given, so that a dry run is the same code over a
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from itertools import count
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from ..modes.names import names_of
 from .failure import KernelRefused
 from .host import Host
 from .network import Network
+from .planned import readable_plan, remnants_of
 from .presence import leads_to
 
 # Attachments of the routed mode share the host's main table, so no two networks may have one address.
@@ -47,6 +49,7 @@ class Reserved(Struct, frozen=True):
     plan: Plan
     result: Result
     is_new: bool = True
+    is_readable: bool = True
 
     def answer(self, version: str) -> bytes:
         """What ADD prints, in the version of its configuration."""
@@ -76,13 +79,16 @@ def _current(result: object) -> Result:
     return result
 
 
-def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
+def _unknown() -> int:
+    return 0
+
+
+def reserve(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int] = _unknown) -> Reserved:
+    """`cookie` finds out that of the namespace; it is seldom needed, and then here."""
     found = ledger.find(wanted.key)
     if found is not None:
-        recorded = decode_result(found.result)
-        assert isinstance(recorded, Result)
-        return Reserved(found, Plan.decode(found.plan), recorded, is_new=False)
-    attached, ips = _attached(ledger, wanted)
+        return _recorded(ledger, found)
+    attached, ips = _attached(ledger, wanted, cookie)
     result = routed.result(attached, wanted.netns, wanted.before)
     if wanted.network.dns != DNS():
         result = replace(result, dns=wanted.network.dns)
@@ -111,7 +117,18 @@ def reserve(ledger: Ledger, wanted: Wanted) -> Reserved:
     return Reserved(replace(attachment, id=number), plan, result)
 
 
-def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[bytes]]:
+def _recorded(ledger: Ledger, found: Attachment) -> Reserved:
+    plan = readable_plan(found)
+    if plan is None:
+        return Reserved(found, remnants_of(ledger, found), Result(), is_new=False, is_readable=False)
+    result = decode_result(found.result)
+    assert isinstance(result, Result)
+    return Reserved(found, plan, result, is_new=False)
+
+
+def _attached(
+    ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]
+) -> tuple[routed.Attached, list[bytes]]:
     network, key = wanted.network, wanted.key
     lacking = wanted.host.lacks(network.pools, network.mtu)
     if lacking:
@@ -127,7 +144,7 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
         identity=(workload.namespace, workload.pod, key.container_id),
     )
     named = next(it for number in count() if not ledger.has_link((it := names_of(key, number)).host_link))
-    rank = _free_rank(ledger, wanted)
+    rank = _free_rank(ledger, wanted, cookie)
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)
@@ -147,13 +164,17 @@ def _attached(ledger: Ledger, wanted: Wanted) -> tuple[routed.Attached, list[byt
     return attached, [it.ip for it in allocations]
 
 
-def _free_rank(ledger: Ledger, wanted: Wanted) -> int:
+def _free_rank(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]) -> int:
     """The lowest that no other interface of the namespace has. The rows of one that is gone do not count."""
     device, inode = wanted.netns_device, wanted.netns_inode
+    listed = ledger.ranks_in(device, inode)
+    if not listed:
+        return 0
+    own = cookie()
     taken = {
         rank
-        for rank, path in ledger.ranks_in(device, inode)
-        if path == wanted.netns or leads_to(path, device, inode)
+        for rank, path, known in listed
+        if (known == own if known and own else path == wanted.netns or leads_to(path, device, inode))
     }
     return next(number for number in count() if number not in taken)
 

@@ -15,9 +15,10 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from ..agent.planned import readable_plan
 from ..cni import CNIError
 from ..journal import Attachment
-from ..kernel import Plan, Veth
+from ..kernel import Veth
 from ..kernel.values import shown_ip
 from .arguments import add_json
 from .failure import CommandFailed
@@ -79,7 +80,8 @@ def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _described(row: Attachment, addresses: list[bytes]) -> dict[str, Any]:
-    veth = next((it for it in Plan.decode(row.plan).objects if isinstance(it, Veth)), None)
+    plan = readable_plan(row)
+    veth = next((it for it in plan.objects if isinstance(it, Veth)), None) if plan is not None else None
     return {
         "network": row.network,
         "containerID": row.container_id,

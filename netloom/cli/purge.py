@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..agent.install import receipt, take_away
 from ..agent.node import boot_id, namespace_of
+from ..agent.planned import readable_plan, remnants_of
 from ..cni import AttachmentKey
 from ..journal import Attachment, Damaged, Journal, Ledger
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
@@ -122,7 +123,7 @@ def _attachments(place: Place, done: Purged) -> set[AttachmentKey]:
         rows = journal.ask(lambda ledger: list(ledger.attachments())).result()
         for start in range(0, len(rows), _AT_A_TIME):
             batch = rows[start : start + _AT_A_TIME]
-            requests = [(row, _removal(dataplane, row)) for row in batch]
+            requests = [(row, _removal(journal, dataplane, row)) for row in batch]
             gone = [row for row, request in requests if _ended(row, request, done)]
             journal.change(partial(_forget, gone)).result()
             keys |= {row.key for row in gone}
@@ -142,13 +143,16 @@ def _forget(rows: Iterable[Attachment], ledger: Ledger) -> None:
         ledger.forget(row.id, resting_since=None)
 
 
-def _removal(dataplane: Dataplane, row: Attachment) -> Request[None] | None:
+def _removal(journal: Journal, dataplane: Dataplane, row: Attachment) -> Request[None] | None:
     """None: what another boot has made went with it."""
     if row.boot_id != boot_id():
         return None
+    plan = readable_plan(row)
+    if plan is None:
+        plan = journal.ask(lambda ledger: remnants_of(ledger, row)).result()
     namespace = namespace_of(row)
     try:
-        return dataplane.remove(Plan.decode(row.plan), namespace, timeout=_PATIENCE)
+        return dataplane.remove(plan, namespace, timeout=_PATIENCE)
     finally:
         if namespace is not None:
             namespace.close()

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -376,14 +376,22 @@ def _opened(path: str) -> sqlite3.Connection:
 
 
 def read_only(path: str) -> sqlite3.Connection:
-    """For looking at it, beside an agent or without one. Raises `JournalError`."""
+    """For looking at it, beside an agent or without one. Raises `JournalError`.
+
+    Of one that an older agent writes, a copy as we would have it; the file stays as it is.
+    """
     if not os.path.exists(path):
         raise JournalError(f"there is no journal at {path}")
     try:
         connection = sqlite3.connect(
             f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5, check_same_thread=False
         )
-        schema.require_known(connection, path)
+        version = schema.require_known(connection, path)
+        if 0 < version < schema.VERSION:
+            with closing(connection):
+                copy = in_memory(connection).connection
+            schema.migrate(copy, version)
+            return copy
     except sqlite3.DatabaseError as cause:
         raise _explained(path, cause) from None
     return connection
@@ -391,7 +399,7 @@ def read_only(path: str) -> sqlite3.Connection:
 
 def in_memory(connection: sqlite3.Connection) -> Ledger:
     """A copy in which everything can be tried."""
-    copy = sqlite3.connect(":memory:", isolation_level=None)
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.backup(copy)
     return Ledger(copy)
 

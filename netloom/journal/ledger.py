@@ -46,12 +46,12 @@ class Ledger:
         rows = self.connection.execute(f"{_SELECT} WHERE container_id = ? ORDER BY id", (container_id,))
         return [_attachment(row) for row in rows]
 
-    def ranks_in(self, device: int, inode: int) -> list[tuple[int, str]]:
-        """Ranks of a namespace's interfaces, each with the path that it had.
+    def ranks_in(self, device: int, inode: int) -> list[tuple[int, str, int]]:
+        """Ranks of a namespace's interfaces, each with the path and the cookie that it had.
 
-        The number of a namespace that is gone is used again: see whether the path still leads there.
+        The number of a namespace that is gone is used again: they may be another's.
         """
-        query = "SELECT rank, netns FROM attachment WHERE netns_device = ? AND netns_inode = ?"
+        query = "SELECT rank, netns, netns_cookie FROM attachment WHERE netns_device = ? AND netns_inode = ?"
         return list(self.connection.execute(query, (device, inode)))
 
     def places(self, network: str | None = None) -> list[Place]:
@@ -98,6 +98,12 @@ class Ledger:
 
     def set_state(self, number: int, state: State) -> None:
         self.connection.execute("UPDATE attachment SET state = ? WHERE id = ?", (state, number))
+
+    def commit(self, number: int, netns_cookie: int) -> None:
+        """It is attached, to the namespace that has this cookie."""
+        self.connection.execute(
+            "UPDATE attachment SET state = 'committed', netns_cookie = ? WHERE id = ?", (netns_cookie, number)
+        )
 
     def set_plan(self, number: int, plan: bytes) -> None:
         self.connection.execute("UPDATE attachment SET plan = ? WHERE id = ?", (plan, number))

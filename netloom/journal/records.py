@@ -15,8 +15,9 @@ State: TypeAlias = Literal["pending", "committed", "deleting"]
 class Attachment(Struct, frozen=True, kw_only=True):
     """One interface of one container on one network, and all that is needed to take it away again.
 
-    `rank` tells a namespace's interfaces apart; the first has 0. `created` counts seconds since boot, which
-    no clock's jump changes; `created_at` is for people.
+    `rank` tells a namespace's interfaces apart; the first has 0. `netns_cookie` is known when it is
+    committed: a namespace that has the inode of one that is gone has another. `created` counts seconds
+    since boot, which no clock's jump changes; `created_at` is for people.
     """
 
     id: int = 0
@@ -27,6 +28,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
     netns: str
     netns_device: int
     netns_inode: int
+    netns_cookie: int = 0
     rank: int = 0
     namespace: str = ""
     pod: str = ""

@@ -75,7 +75,10 @@ CREATE TABLE operation (
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# The number of a namespace's inode is given again as soon as it is gone, its cookie never. 0: not known.
+_COOKIE = "ALTER TABLE attachment ADD COLUMN netns_cookie INTEGER NOT NULL DEFAULT 0;"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _COOKIE)
 VERSION = len(MIGRATIONS)
 
 

@@ -45,6 +45,8 @@ class Request(Future[T]):
 
     _dataplane: Dataplane
     _job: _Job
+    # Of the namespace to which something is added: known when it was begun.
+    netns_cookie = 0
 
     def give_up(self) -> None:
         self._dataplane._give_up(self._job)
@@ -320,6 +322,8 @@ class Dataplane:
         why = job.impatience()
         if why:
             raise DeadlineExceeded(f"the request waited in the queue until {why}; nothing was done")
+        if job.lane == "add" and job.netns is not None:
+            job.request.netns_cookie = job.netns.cookie
         return job.begin(Scope(self._host, job.netns), job.impatience)
 
     def _succeed(self, job: _Job, answer: object) -> None:

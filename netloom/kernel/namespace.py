@@ -140,6 +140,11 @@ class Namespace:
         return found if found is not None else self._kept(ROUTE)
 
     @property
+    def cookie(self) -> int:
+        """Tells it from every other of this boot, where `identity` is given again. 0 if it is not known."""
+        return self.route.netns_cookie
+
+    @property
     def generic(self) -> Connection:
         found = self._connections.get(GENERIC)
         return found if found is not None else self._kept(GENERIC)

@@ -15,6 +15,8 @@ direction: the table sees to that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -121,7 +123,7 @@ class Attached(Struct, frozen=True, kw_only=True):
 
 
 def plan(it: Attached) -> Plan:
-    objects: list[Object] = [_source(it, address) for address in it.addresses]
+    objects: list[Object] = [_source(it.host_link, address) for address in it.addresses]
     objects.append(
         Veth(it.host_link, it.ifname, mac=HOST_MAC, peer_mac=it.mac, mtu=it.mtu, peer_on="attachment")
     )
@@ -143,12 +145,18 @@ def plan(it: Attached) -> Plan:
     return Plan(tuple(objects))  # type: ignore[arg-type]
 
 
-def _source(it: Attached, address: Assigned) -> NftElement:
+def remnants(host_link: str, ifname: str, ips: Iterable[bytes]) -> Plan:
+    """What has to go of an attachment whose plan is lost: all else goes with its links."""
+    elements = [_source(host_link, Assigned.of(ip)) for ip in ips]
+    return Plan((*elements, Veth(host_link, ifname, mac=HOST_MAC, peer_on="attachment")))
+
+
+def _source(host_link: str, address: Assigned) -> NftElement:
     return NftElement(
         family="inet",
         table=TABLE.name,
         set=SETS[0] if address.is_ipv4 else SETS[1],
-        key=(it.host_link, address.text),
+        key=(host_link, address.text),
     )
 
 

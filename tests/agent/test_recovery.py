@@ -187,3 +187,52 @@ def test_containers_keep_their_network_when_the_journal_is_lost(running: Node) -
         file.unlink()
     running.start()
     assert [address for address in addresses if not running.ping(one, address)] == []
+
+
+# A plan that cannot be read.
+
+
+@pytest.fixture(params=[b"garbage", b'{"version": 99, "objects": []}'], ids=["damaged", "of a later version"])
+def unreadable(node: Node, request: pytest.FixtureRequest) -> tuple[Node, str]:
+    """A node, and a container of it whose plan cannot be read."""
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.stop()
+    with sqlite3.connect(node.state_dir / "journal.db") as journal:
+        journal.execute("UPDATE attachment SET plan = ?", (request.param,))
+    journal.close()
+    node.start("--tick", "0.1")
+    return node, container
+
+
+def test_what_has_no_readable_plan_can_be_deleted(unreadable: tuple[Node, str]) -> None:
+    node, container = unreadable
+    node.delete(container)
+    assert node.links() == []
+    assert node.audit() == []
+
+
+def test_what_has_no_readable_plan_can_be_collected(unreadable: tuple[Node, str]) -> None:
+    node, _ = unreadable
+    done = node.plugin("GC", config=node.config_with({"cni.dev/valid-attachments": []}))
+    assert done.status == 0, done.output
+    assert node.links() == []
+    assert node.audit() == []
+
+
+def test_what_has_no_readable_plan_is_made_anew_by_add(unreadable: tuple[Node, str]) -> None:
+    node, container = unreadable
+    node.add(container)
+    assert node.ping(container, "169.254.1.1")
+    assert node.audit() == []
+
+
+def test_what_has_no_readable_plan_is_told_by_the_audit_and_keeps_nothing_else_from_work(
+    unreadable: tuple[Node, str],
+) -> None:
+    node, _ = unreadable
+    assert "plan" in {finding.what for finding in node.audit()}
+    other = node.container()
+    node.add(other)
+    node.delete(other)

@@ -28,6 +28,7 @@ from netloom.journal import (
     Unwritable,
     in_memory,
     read_only,
+    schema,
 )
 
 from .rows import SCOPE, ip, operation, reserve
@@ -285,7 +286,7 @@ def test_an_empty_file_becomes_a_journal(path: str) -> None:
     with Journal(path) as journal:
         assert names(journal) == []
     connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
 
@@ -308,6 +309,34 @@ def test_the_wal_does_not_grow_without_end(journal: Journal) -> None:
             journal.change(churn).result(5)
         sizes.append(os.path.getsize(f"{journal.path}-wal"))
     assert sizes[-1] <= sizes[0] * 1.5
+
+
+def made_by_the_first_version(path: str) -> None:
+    os.makedirs(os.path.dirname(path))
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(
+        f"{schema.MIGRATIONS[0]} PRAGMA application_id = {schema.APPLICATION_ID}; PRAGMA user_version = 1;"
+        "INSERT INTO attachment VALUES (1, 'net', 'web', 'eth0', 'committed', '/run/netns/web', 4, 77, 0, '',"
+        " '', '', 'hash', 'loom1', x'', x'', 'boot', 1.0, 1.0)"
+    )
+    connection.close()
+
+
+def test_a_journal_of_an_older_version_is_brought_up_to_ours_with_all_that_is_in_it(path: str) -> None:
+    made_by_the_first_version(path)
+    with Journal(path) as journal:
+        (found,) = journal.ask(lambda ledger: ledger.of_container("web")).result(5)
+        assert (found.netns_inode, found.netns_cookie) == (77, 0)
+    assert schema.require_known(sqlite3.connect(path), path) == schema.VERSION
+
+
+def test_who_looks_at_a_journal_of_an_older_version_sees_it_as_ours_and_leaves_it_as_it_is(path: str) -> None:
+    made_by_the_first_version(path)
+    before = Path(path).read_bytes()
+    connection = read_only(path)
+    assert [it.netns_cookie for it in Ledger(connection).of_container("web")] == [0]
+    connection.close()
+    assert Path(path).read_bytes() == before
 
 
 @pytest.mark.parametrize("opened", [Journal, read_only])

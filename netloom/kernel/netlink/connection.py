@@ -26,7 +26,7 @@ _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
 _SO_RCVBUFFORCE = 33
 _SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
-_SO_ATTACH_FILTER = 26
+_SO_ATTACH_FILTER, _SO_NETNS_COOKIE = 26, 71
 _BPF = struct.Struct("=HBBI")
 _LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _IFREQ = struct.Struct("=16si20x")
@@ -166,6 +166,16 @@ class Connection:
         raise KernelError(
             f"a dump was interrupted {_DUMP_TRIES} times: what it lists changes too fast", errno=errno.EINTR
         )
+
+    @property
+    def netns_cookie(self) -> int:
+        """Of the namespace that it is in: a number that no other gets until the next boot. 0: not known."""
+        try:
+            return int.from_bytes(
+                self._socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder
+            )
+        except OSError:  # before Linux 5.14
+            return 0
 
     def index(self, name: str) -> int:
         """The index of a link. Cheaper than asking for the link: an ioctl, without a message."""
