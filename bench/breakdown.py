@@ -1,8 +1,8 @@
 """Where the time of an ADD and of a DEL goes, from outside to inside.
 
 What the driver saw, without a bare spawn of the plugin and without what the agent says that it took, is
-the way there and back. Of the agent's own phases, the kernel's is split by the kind of object: the
-recorded plan is applied once more by this process, in namespaces of its own, one kind after the other.
+the way there and back. Of the agent's own phases, the kernel's is split by the kind of object, as the time
+is shared when this process applies the recorded plan once more, in namespaces of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from msgspec import Struct
 from netloom.cli.views import table
 from netloom.journal import Operation
 from netloom.kernel import Namespace, NftElement, Plan, Scope, Sysctl, apply, remove
+from netloom.kernel.dataplane import Dataplane
 from netloom.modes import routed
 
 from .containers import settle
@@ -29,14 +30,14 @@ _PHASES = {
     "ADD": {
         "judge": "judge the request",
         "queue": "wait for the attachment's turn",
-        "reserve": "journal: addresses and a pending row, durable",
+        "reserve": "journal: addresses and a pending row, noted",
         "kernel": "kernel",
         "commit": "journal: the row is committed, durable",
         "answer": "encode the answer",
     },
     "DEL": {
         "queue": "judge the request",
-        "mark": "journal: the row is deleting, durable",
+        "mark": "journal: the row is deleting, noted",
         "kernel": "kernel",
         "release": "journal: the row is gone, addresses rest, durable",
         "answer": "encode the answer",
@@ -65,9 +66,7 @@ def breakdown(verb: str, seen: Sequence[Seen], kinds: Mapping[str, float]) -> li
     for phase, what in _PHASES[verb].items():
         took = fmean(it.operation.phases.get(phase, 0.0) for it in middle)
         if phase == "kernel":
-            parts += [(f"kernel: {kind}", value) for kind, value in kinds.items()]
-            rest = "links, and " if "netlink" not in kinds else ""
-            parts.append((f"kernel: {rest}threads, decoding of the plan", took - sum(kinds.values())))
+            parts += [(f"kernel: {kind}", took * share) for kind, share in kinds.items()]
         else:
             parts.append((what, took))
     rows = [(what, f"{took:7.3f}", f"{took / whole:4.0%}") for what, took in parts]
@@ -75,7 +74,7 @@ def breakdown(verb: str, seen: Sequence[Seen], kinds: Mapping[str, float]) -> li
 
 
 def kinds_of_applying(plan: Plan) -> dict[str, float]:
-    """The milliseconds of each kind of object, when the plan is applied."""
+    """The share of each kind of object in the time, when the plan is applied."""
     took: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     with Namespace.new() as host:
         apply(Plan((routed.TABLE,)), Scope(host))
@@ -89,20 +88,27 @@ def kinds_of_applying(plan: Plan) -> dict[str, float]:
                     took[kind].append(value)
                 remove(plan, scope)
             settle()
-    return {kind: median(values) for kind, values in took.items()}
+    return _shares({kind: median(values) for kind, values in took.items()})
 
 
 def kinds_of_removing(plan: Plan) -> dict[str, float]:
-    """The same when it is removed: its links take along what rests on them, only elements are left."""
-    took: list[float] = []
+    """The same when it is removed, until the links are gone: they take along what rests on them."""
+    took: dict[str, list[float]] = {"nft": [], "links, and threads": []}
     elements = Plan(tuple(it for it in plan.objects if isinstance(it, NftElement)))
-    with Namespace.new() as host:
+    others = Plan(tuple(it for it in plan.objects if not isinstance(it, NftElement)))
+    with Namespace.new() as host, Dataplane(host) as dataplane:
         apply(Plan((routed.TABLE,)), Scope(host))
         for _ in range(_ROUNDS):
-            apply(elements, Scope(host))
-            settle(0.005)
-            took.append(milliseconds(partial(remove, elements, Scope(host))))
-    return {"nft": median(took)}
+            with Namespace.new() as container:
+                apply(plan, Scope(host, container))
+                settle()
+                for kind, part in zip(took, (elements, others), strict=True):
+                    took[kind].append(milliseconds(dataplane.remove(part, container).result))
+    return _shares({kind: median(values) for kind, values in took.items()})
+
+
+def _shares(values: Mapping[str, float]) -> dict[str, float]:
+    return {kind: value / sum(values.values()) for kind, value in values.items()}
 
 
 def _kind(item: object) -> str:

@@ -39,7 +39,7 @@ LANES: dict[str, tuple[str, Callable[[], str | None]]] = {
     "kernel": ("this kernel, in namespaces of the test's own", _needs_root),
     "interop": ("the reference plugins and Go's tools", _needs_peers),
     "fullkernel": ("the distribution's kernel in QEMU", _needs_guest),
-    "crash": ("SIGKILL at every step, then a second life", lambda: None),
+    "crash": ("SIGKILL at every step, then a second life", _needs_root),
     "lab": ("several nodes as namespaces", _needs_root),
 }
 
