@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from msgspec.structs import fields
+from msgspec.structs import astuple, fields
 
 from ..cni import AttachmentKey
 from .records import Attachment, Operation, Place, State
@@ -81,8 +81,7 @@ class Ledger:
 
     def reserve(self, attachment: Attachment, scope: str, ips: Sequence[bytes]) -> int:
         """A pending attachment with its addresses: there is no moment at which one is without the other."""
-        values = [getattr(attachment, column) for column in _COLUMNS[1:]]
-        number = self.connection.execute(_INSERT, values).lastrowid
+        number = self.connection.execute(_INSERT, astuple(attachment)[1:]).lastrowid
         assert number is not None
         for ip in ips:
             # One that rests may be taken again; one that is held may not, whatever the caller thinks.

@@ -230,6 +230,8 @@ def _has_link(scope: Scope, name: LinkName) -> bool:
 
 
 def _require_places(plan: Plan, scope: Scope) -> None:
+    if scope.attachment is not None:
+        return  # there is no third place
     for item in plan.objects:
         absent = _absent_place(item, scope)
         if absent:
@@ -241,13 +243,13 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
     changes: list[Change] = []
     try:
         for items in _runs(objects):
-            _require_patience(impatience, items[0].label)
+            _require_patience(impatience, items[0])
             for item, undo in zip(items, _applied(items, scope), strict=True):
                 changes.append(Change(item.label, "kept" if undo is None else "made"))
                 if undo is not None:
                     made.append((item, undo))
             reach("kernel.made")
-        _require_patience(impatience, "the end")
+        _require_patience(impatience)
     except BaseException as error:
         for failure in (yield from _taking(_in_reverse(made))):
             error.add_note(f"could not be undone: {failure}")
@@ -255,9 +257,10 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
     return Applied(changes, made)
 
 
-def _require_patience(impatience: Impatience, where: str) -> None:
+def _require_patience(impatience: Impatience, before: AnyObject | None = None) -> None:
     why = impatience()
     if why:
+        where = "the end" if before is None else before.label
         raise DeadlineExceeded(f"gave up before {where}: {why}; what was made is taken back")
 
 
