@@ -45,7 +45,7 @@ LINKS = (
     ),
     Row(
         "veth in one namespace",
-        Veth("nl1", "nl2", peer_on="host", mac=MAC),
+        Veth("nl1", "nl2", peer_on="host", mac=MAC, queues=2),
         (gone("ip link set nl2 name other", "peer"), gone("ip link del nl2")),
     ),
     Row(
