@@ -10,7 +10,7 @@ from ..cni import InvalidNetns, IOFailure, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
 from ..journal import JournalError, boottime
-from ..kernel import KernelError, Namespace
+from ..kernel import Change, KernelError, Namespace, Plan, Veth
 from .delete import detaching
 from .failure import AttachedElsewhere
 from .network import network_of
@@ -80,7 +80,12 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
     number = reserved.attachment.id
     try:
         applying = node.dataplane.apply(reserved.plan, netns)
-        yield applying
+        if _was_there(reserved.plan, (yield applying)):
+            # Of a journal that was lost: it has addresses that nobody knows of.
+            yield node.dataplane.remove(reserved.plan, netns)
+            applying = node.dataplane.apply(reserved.plan, netns)
+            yield applying
+            node.look_for_strays()
         watch.lap("kernel")
         reach("add.applied")
         yield node.journal.change(lambda ledger: ledger.commit(number, applying.netns_cookie))
@@ -90,6 +95,12 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
         watch.lap("undo")
         raise
     return reserved
+
+
+def _was_there(plan: Plan, changes: list[Change]) -> bool:
+    """Whether the link was kept, and not made."""
+    outcomes = zip(plan.objects, changes, strict=True)
+    return any(isinstance(item, Veth) and it.change == "kept" for item, it in outcomes)
 
 
 async def _is_in_the_way(node: Node, reserved: Reserved, wanted: Wanted, netns: Namespace) -> bool:

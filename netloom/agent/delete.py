@@ -7,7 +7,9 @@ from collections.abc import Callable
 from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Ledger, Unwritable, boottime
-from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace
+from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan, Up
+from ..modes import routed
+from ..modes.names import names_of
 from .node import Node, namespace_of
 from .planned import readable_plan, remnants_of
 from .relay import Steps, relay
@@ -66,6 +68,7 @@ def _steps(
             node.departed.add(key)
     watch.lap("mark")
     if found is None:
+        yield from _removing_forgotten(node, key)
         return False
     reach("del.marked")
     yield from _removing(node, found, netns)
@@ -84,6 +87,21 @@ def _steps(
     watch.lap("release")
     reach("del.released")
     return True
+
+
+def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
+    """Of a journal that was lost, the link may be left. It has a name that follows from the key."""
+    name = names_of(key).host_link
+    if (yield node.journal.ask(lambda ledger: ledger.has_link(name))):
+        return  # another's, or one that is younger than the request
+    differences = yield node.dataplane.check(Plan((Up(name),)))
+    if any(it.what == "missing" for it in differences):
+        return
+    try:
+        yield node.dataplane.remove(routed.remnants(name, key.ifname, ()))
+    except Conflict:
+        node.counters["strangers"] += 1
+    node.look_for_strays()
 
 
 def _meant(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:

@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 # Of a DEL there are events, too: by then its row is gone.
 _PAUSE = 0.2
 _AT_A_TIME = 20
-# So many ticks after the table was laid down, every DEL that was on its way then is through.
-_LOOKS_FOR_STRAYS = 3
 
 
 class Drift:
@@ -39,7 +37,6 @@ class Drift:
         self._ips: set[bytes] = set()
         self._all = False
         self._last = 0
-        self._looks_for_strays = 0
 
     async def listen(self) -> None:
         """Until it is cancelled."""
@@ -165,7 +162,7 @@ class Drift:
         reach("repair.found")
         try:
             await node.lay_down()
-            self._looks_for_strays = _LOOKS_FOR_STRAYS
+            node.look_for_strays()
             node.troubles.pop("table", None)
             node.counters["tables"] += 1
             log.warning("the nft table %s was not whole; it is again, with all elements", routed.TABLE.name)
@@ -176,9 +173,10 @@ class Drift:
             node.troubles["table"] = trouble
 
     async def _remove_strays(self) -> None:
-        if self._looks_for_strays == 0:
+        node = self._node
+        if node.looks_for_strays == 0:
             return
-        self._looks_for_strays -= 1
-        strays = await self._node.stray_elements()
+        node.looks_for_strays -= 1
+        strays = await node.stray_elements()
         if strays:
-            await self._node.dataplane.remove(Plan(tuple(strays)))
+            await node.dataplane.remove(Plan(tuple(strays)))

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 DEFAULT_STATE_DIR = "/var/lib/netloom"
 DEFAULT_SOCKET = "/run/netloom/agent.sock"
 
+_LOOKS_FOR_STRAYS = 3
+
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -79,6 +81,7 @@ class Node:
         # Attachments that are gone from the kernel, while the disk did not take it yet.
         self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()
+        self.looks_for_strays = 0
 
     def require_container(self, namespace: Namespace) -> None:
         """Whoever asks may live in a namespace of its own, and not know that this one is the host's."""
@@ -135,6 +138,10 @@ class Node:
         )
         lost = links - {key[0] for key in planned}  # of a journal that was lost; they still work
         return [it for it in there if it.key not in planned and it.key[0] not in lost]
+
+    def look_for_strays(self) -> None:
+        """At the next ticks: by the last of them, every DEL that is on its way now is through."""
+        self.looks_for_strays = _LOOKS_FOR_STRAYS
 
     async def guards(self) -> bool:
         """Whether the node's table stands as it was laid down, elements aside: chains, rules, flags."""

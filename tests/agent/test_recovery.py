@@ -189,6 +189,45 @@ def test_containers_keep_their_network_when_the_journal_is_lost(running: Node) -
     assert [address for address in addresses if not running.ping(one, address)] == []
 
 
+@pytest.fixture
+def forgetful(node: Node) -> tuple[Node, str]:
+    """A node whose journal was lost, and a container that it had attached before."""
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.kill()
+    for file in node.state_dir.iterdir():
+        file.unlink()
+    node.start("--tick", "0.1")
+    return node, container
+
+
+def test_what_the_lost_journal_knew_can_be_deleted(forgetful: tuple[Node, str]) -> None:
+    node, container = forgetful
+    node.delete(container)
+    assert node.links() == []
+    assert eventually(lambda: node.audit() == [])
+
+
+def test_what_the_lost_journal_knew_is_attached_anew_without_its_old_addresses(
+    forgetful: tuple[Node, str],
+) -> None:
+    node, container = forgetful
+    new = node.add(container, CNI_ARGS="IP=10.9.0.78")
+    shown = node.in_container(container, "ip", "-o", "-4", "address", "show", "eth0").stdout
+    assert new.addresses[0].removesuffix("/32") == "10.9.0.78"
+    assert shown.count("inet ") == 1
+    assert eventually(lambda: node.audit() == [])
+
+
+def test_del_of_what_never_was_takes_nobody_elses_link(node: Node) -> None:
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.delete("somebody-else")
+    assert len(node.links()) == 1
+
+
 # A plan that cannot be read.
 
 
