@@ -23,6 +23,7 @@ from .stopwatch import Stopwatch
 
 # How long a namespace may take to go whose path leads to another already.
 _PATIENCE = 1.0
+_TRIES = 3
 
 
 async def add(node: Node, request: Request, netns: int | None, client: Client, watch: Stopwatch) -> bytes:
@@ -60,13 +61,14 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch
 
 
 async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
-    try:
-        return await relay(_steps(node, wanted, netns, watch))
-    except KernelError as error:
-        # Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
-        if error.errno != errno.ENOENT or await node.guards():
-            raise
-    await node.lay_down()
+    """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that."""
+    for _ in range(_TRIES - 1):
+        try:
+            return await relay(_steps(node, wanted, netns, watch))
+        except KernelError as error:
+            if error.errno != errno.ENOENT:
+                raise
+        await node.keep_guarded()
     return await relay(_steps(node, wanted, netns, watch))
 
 
@@ -130,6 +132,7 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
             "it is attached already, with another configuration", "delete that attachment first"
         )
     if await node.dataplane.check(again.plan, netns):
+        await node.keep_guarded()
         await node.dataplane.apply(again.plan, netns)
         node.counters["repaired"] += 1
     watch.lap("kernel")

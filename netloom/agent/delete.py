@@ -98,7 +98,7 @@ def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
     if any(it.what == "missing" for it in differences):
         return
     try:
-        yield node.dataplane.remove(routed.remnants(name, key.ifname, ()))
+        yield node.dataplane.remove(routed.remnants(name, key.ifname))
     except Conflict:
         node.counters["strangers"] += 1
     node.look_for_strays()

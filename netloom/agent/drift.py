@@ -154,23 +154,17 @@ class Drift:
     async def look_after_table(self) -> None:
         """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
         node = self._node
-
-        if await node.guards():
-            node.troubles.pop("table", None)
-            await self._remove_strays()
-            return
-        reach("repair.found")
         try:
-            await node.lay_down()
-            node.look_for_strays()
-            node.troubles.pop("table", None)
-            node.counters["tables"] += 1
-            log.warning("the nft table %s was not whole; it is again, with all elements", routed.TABLE.name)
+            laid_down = await node.keep_guarded()
         except KernelError as error:
             trouble = f"the nft table {routed.TABLE.name} cannot be laid down: {error}"
             if node.troubles.get("table") != trouble:
                 log.error("%s", trouble)
             node.troubles["table"] = trouble
+            return
+        node.troubles.pop("table", None)
+        if not laid_down:
+            await self._remove_strays()
 
     async def _remove_strays(self) -> None:
         node = self._node

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from ..cni import AttachmentKey
+from ..failpoints import reach
 from ..journal import Attachment, Journal, Ledger
-from ..kernel import InvalidNamespace, Namespace, NftElement, Scope
+from ..kernel import InvalidNamespace, KernelError, Namespace, NftElement, Scope
 from ..kernel.dataplane import Dataplane
 from ..kernel.netlink.nftables import read_elements, read_table
 from ..kernel.objects.link import link_names
@@ -82,6 +83,7 @@ class Node:
         self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()
         self.looks_for_strays = 0
+        self._laying = asyncio.Lock()
 
     def require_container(self, namespace: Namespace) -> None:
         """Whoever asks may live in a namespace of its own, and not know that this one is the host's."""
@@ -116,15 +118,29 @@ class Node:
     async def lay_down(self) -> None:
         """The node's table with all attachments' elements, in one step: no packet meets a part of it.
 
-        Links that are there and in no journal keep theirs: it may have been lost, and they still work.
+        Links that are there and in no journal keep theirs: it may have been lost, and they still work. A DEL
+        that is on its way leaves strays, which are looked for.
         """
-        elements = await asyncio.to_thread(
-            self.journal.survey,
-            lambda ledger: [element for plan in ledger.plans() for element in _elements(plan)],
-        )
-        known = {element.key[0] for element in elements}
-        others = await self.look(lambda host: _elements_of_others(host, known))
-        await self.dataplane.lay_down(routed.TABLE, [*elements, *others], timeout=30)
+
+        def every(host: Namespace) -> list[NftElement]:
+            elements = self.journal.survey(
+                lambda ledger: [element for plan in ledger.plans() for element in _elements(plan)]
+            )
+            return [*elements, *_elements_of_others(host, {element.key[0] for element in elements})]
+
+        await self.dataplane.lay_down(routed.TABLE, every, timeout=30)
+        self.look_for_strays()
+
+    async def keep_guarded(self) -> bool:
+        """Lays the table down if it does not stand, once for all who found out. Whether that was needed."""
+        async with self._laying:
+            if await self.guards():
+                return False
+            reach("repair.found")
+            await self.lay_down()
+        self.counters["tables"] += 1
+        log.warning("the nft table %s was not whole; it is again, with all elements", routed.TABLE.name)
+        return True
 
     async def stray_elements(self) -> list[NftElement]:
         """Elements that no attachment has: when the table was laid down, a DEL was on its way.
@@ -169,18 +185,22 @@ class _Parts(Struct, frozen=True):
 
 
 def _elements(plan: bytes) -> list[NftElement]:
-    """A plan's elements, without making the rest of it: of ten thousand plans, that is a second saved."""
+    """A plan's elements, without making the rest of it: of ten thousand plans, that is a second saved.
+
+    One row that cannot be read, or has nonsense, must not keep the others from being guarded.
+    """
     try:
-        parts = msgspec.json.decode(plan, type=_Parts).objects
-    except msgspec.MsgspecError as error:
-        # One row that cannot be read must not keep the others from being guarded.
+        elements = [
+            msgspec.json.decode(part, type=NftElement)
+            for part in msgspec.json.decode(plan, type=_Parts).objects
+            if msgspec.json.decode(part, type=_Part).type == "nft-element"
+        ]
+        for element in elements:
+            routed.require_source(element)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KernelError) as error:
         log.error("a plan in the journal cannot be read, and its elements are left out: %s", error)
         return []
-    return [
-        msgspec.json.decode(part, type=NftElement)
-        for part in parts
-        if msgspec.json.decode(part, type=_Part).type == "nft-element"
-    ]
+    return elements
 
 
 def _elements_of_others(host: Namespace, known: Collection[str]) -> list[NftElement]:

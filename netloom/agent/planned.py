@@ -6,6 +6,7 @@ not fail for it, and the key must not be lost.
 
 from __future__ import annotations
 
+from ..cni import CNIError, Result, decode_result
 from ..journal import Attachment, Ledger
 from ..kernel import InvalidPlan, Plan
 from ..modes import routed
@@ -18,7 +19,15 @@ def readable_plan(attachment: Attachment) -> Plan | None:
         return None
 
 
+def readable_result(attachment: Attachment) -> Result | None:
+    try:
+        result = decode_result(attachment.result)
+    except CNIError:
+        return None
+    return result if isinstance(result, Result) else None
+
+
 def remnants_of(ledger: Ledger, attachment: Attachment) -> Plan:
     """What has to go without its plan: that follows from the name of its link, and from its addresses."""
     ips = [ip for _, ip in ledger.addresses_of(attachment.id)]
-    return routed.remnants(attachment.host_link, attachment.ifname, ips)
+    return routed.remnants(attachment.host_link, attachment.ifname, ips, attachment.rank)

@@ -12,7 +12,7 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..cni import DNS, AttachmentKey, Result, decode_result
+from ..cni import DNS, AttachmentKey, Result
 from ..cni.skel import Request
 from ..ipam import SqlHoldings, allocate
 from ..journal import Attachment, Ledger, boottime
@@ -22,7 +22,7 @@ from ..modes.names import names_of
 from .failure import KernelRefused
 from .host import Host
 from .network import Network
-from .planned import readable_plan, remnants_of
+from .planned import readable_plan, readable_result, remnants_of
 from .presence import leads_to
 
 # Attachments of the routed mode share the host's main table, so no two networks may have one address.
@@ -118,11 +118,9 @@ def reserve(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int] = _unknown
 
 
 def _recorded(ledger: Ledger, found: Attachment) -> Reserved:
-    plan = readable_plan(found)
-    if plan is None:
+    plan, result = readable_plan(found), readable_result(found)
+    if plan is None or result is None:
         return Reserved(found, remnants_of(ledger, found), Result(), is_new=False, is_readable=False)
-    result = decode_result(found.result)
-    assert isinstance(result, Result)
     return Reserved(found, plan, result, is_new=False)
 
 

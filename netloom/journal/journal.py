@@ -40,10 +40,9 @@ Change = Callable[[Ledger], T]
 _LOG_PATIENCE = 0.2
 _LOG_TOGETHER = 64
 _LOG_LATEST = 1.0
-# After so many commits, the WAL is folded into the file as soon as nothing else is to be done;
-# after so many pages, at once.
-_FOLD_AFTER = 200
-_WAL_PAGES = 16384
+# After so many commits, the WAL is folded into the file as soon as nothing else is to be done; after so many
+# more, at once. SQLite would do it, too, and say nothing if it fails.
+_FOLD_AFTER, _FOLD_LATEST = 200, 2000
 _DAMAGE = ("malformed", "not a database", "file is encrypted")
 
 # What SQLite calls a commit that waits for the disk.
@@ -209,7 +208,7 @@ class Journal:
                     self._answer(job)
             for job in jobs:
                 _tell(job)
-            if self._commits >= _FOLD_AFTER and self._jobs.empty():
+            if self._commits >= (_FOLD_AFTER if self._jobs.empty() else _FOLD_LATEST):
                 self._fold()
 
     def _ripe(self, *, idle: bool) -> list[Operation]:
@@ -237,9 +236,11 @@ class Journal:
             self._connection.execute(f"PRAGMA synchronous = {DURABLE if wait else 'NORMAL'}")
             self._waits_for_disk = wait
 
-    def _fold(self) -> None:
-        with suppress(sqlite3.DatabaseError):
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    def _fold(self, how: str = "PASSIVE") -> None:
+        try:
+            self._connection.execute(f"PRAGMA wal_checkpoint({how})")
+        except sqlite3.DatabaseError as cause:
+            self._is_doubtful |= _was_not_kept(cause)
         self._commits = 0
 
     def _next(self) -> list[_Job] | None:
@@ -273,11 +274,32 @@ class Journal:
             job.error = self._told(error)
 
     def _commit(self, jobs: list[_Job], operations: list[Operation]) -> None:
+        cause = self._try(jobs, operations)
+        if cause is None:
+            self._commits += 1
+            self.trouble = ""
+            return
+        error = self._told(cause)
+        for job in jobs:
+            job.error = job.error or error
+        if error is cause:
+            return  # no fault of the disk's: it is of what was to be written, which goes no second time
+        self.trouble = str(error)
+        if _was_not_kept(cause):
+            self._is_doubtful = True
+            self._overwrite()
+        if _name_of(cause) == "SQLITE_FULL":
+            self._fold("TRUNCATE")  # it may be the WAL itself that fills the disk: the next one has space
+        with self._lock:  # the log of what happened can wait for better days, but not without end
+            if not self._closing:
+                self._operations = [*operations, *self._operations][-1000:]
+
+    def _try(self, jobs: list[_Job], operations: list[Operation]) -> Exception | None:
+        """All or nothing; what is wrong with one job is that job's alone."""
         connection = self._connection
-        durable = bool(operations) or any(job.durable for job in jobs)
         try:
             self._require_no_doubt()
-            self._wait_for_disk(durable)
+            self._wait_for_disk(bool(operations) or any(job.durable for job in jobs))
             connection.execute("BEGIN IMMEDIATE")
             reach("journal.begun")
             if len(jobs) == 1 and not operations:
@@ -290,21 +312,19 @@ class Journal:
             reach("journal.written")
             connection.execute("COMMIT")
             reach("journal.committed")
-            self._commits += 1
-            self.trouble = ""
         except Exception as cause:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            error = self._told(cause)
-            for job in jobs:
-                job.error = job.error or error
-            if error is cause:
-                return  # no fault of the disk's: it is of what was to be written, which goes no second time
-            self.trouble = str(error)
-            self._is_doubtful |= getattr(cause, "sqlite_errorname", "") == "SQLITE_IOERR_FSYNC"
-            with self._lock:  # the log of what happened can wait for better days, but not without end
-                if not self._closing:
-                    self._operations = [*operations, *self._operations][-1000:]
+            return cause
+        return None
+
+    def _overwrite(self) -> None:
+        """What was not kept is in the WAL all the same, behind its end: no restart may find it there."""
+        with suppress(sqlite3.Error):
+            self._wait_for_disk(False)
+            self._connection.execute("BEGIN IMMEDIATE")
+            Ledger(self._connection).set_fact("failed", f"{time.time()}")
+            self._connection.execute("COMMIT")
 
     def _told(self, error: BaseException) -> BaseException:
         return _explained(self.path, error) if isinstance(error, sqlite3.DatabaseError) else error
@@ -315,8 +335,8 @@ class Journal:
         try:
             job.value = job.change(Ledger(connection))
         except BaseException as error:
-            if not connection.in_transaction:
-                raise  # the disk's fault: SQLite has taken back the whole transaction
+            if not connection.in_transaction or _name_of(error) == "SQLITE_FULL":
+                raise  # the disk's fault: SQLite has taken back the whole transaction, or might have
             connection.execute("ROLLBACK TO job")
             job.error = self._told(error)
         connection.execute("RELEASE job")
@@ -363,8 +383,11 @@ def _opened(path: str) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous = {DURABLE}")
         connection.execute("PRAGMA secure_delete = OFF")  # nothing in it is secret, and zeros cost writes
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
         schema.migrate(connection, version)
+        # Whoever was before us may have left a WAL that fills the disk.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         os.chmod(path, 0o600)
     except sqlite3.DatabaseError as cause:
         connection.close()
@@ -387,7 +410,7 @@ def read_only(path: str) -> sqlite3.Connection:
             f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5, check_same_thread=False
         )
         version = schema.require_known(connection, path)
-        if 0 < version < schema.VERSION:
+        if version < schema.VERSION:
             with closing(connection):
                 copy = in_memory(connection).connection
             schema.migrate(copy, version)
@@ -409,6 +432,16 @@ def empty() -> Ledger:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     schema.migrate(connection, 0)
     return Ledger(connection)
+
+
+def _name_of(cause: BaseException | None) -> str:
+    """Of an error of SQLite's."""
+    return getattr(cause, "sqlite_errorname", "")
+
+
+def _was_not_kept(cause: BaseException) -> bool:
+    """Whether the disk took something, and then failed to keep it."""
+    return _name_of(cause) == "SQLITE_IOERR_FSYNC"
 
 
 def _explained(path: str, cause: sqlite3.DatabaseError) -> JournalError:

@@ -36,6 +36,14 @@ DEFAULT_TIMEOUT = 10.0
 _UNDO_PATIENCE = 10.0
 
 
+def _none(_: Namespace) -> Iterable[NftElement]:
+    return ()
+
+
+# Asked on the dataplane's thread, with the host's namespace.
+Elements: TypeAlias = Callable[[Namespace], Iterable[NftElement]]
+
+
 class Request(Future[T]):
     """A request's answer: `await` it, or ask for its `result`.
 
@@ -197,16 +205,19 @@ class Dataplane:
         return self._accept("remove", lambda scope, _: removing(plan, scope), netns, timeout)
 
     def lay_down(
-        self, table: NftTable, elements: Iterable[NftElement] = (), *, timeout: float = DEFAULT_TIMEOUT
+        self, table: NftTable, elements: Elements = _none, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Request[None]:
-        """The host's table with its elements, in place of the one that we had there. It is not taken back."""
-        every = tuple(elements)
-        return self._accept(
-            "add",
-            lambda scope, _: _at_once(lambda: lay_down(scope.at(table.on), table, every)),
-            None,
-            timeout,
-        )
+        """The host's table with its elements, in place of the one that we had there. It is not taken back.
+
+        Which elements, is asked when its turn has come: what was applied before is known by then, and what
+        is applied later finds the table.
+        """
+
+        def begin(scope: Scope, _: Impatience) -> Steps[None]:
+            host = scope.at(table.on)
+            return _at_once(lambda: lay_down(host, table, tuple(elements(host))))
+
+        return self._accept("add", begin, None, timeout)
 
     @property
     def under_way(self) -> int:

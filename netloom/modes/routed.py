@@ -16,6 +16,7 @@ direction: the table sees to that.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from ..cni import Route as ResultRoute
 from ..kernel import (
     Address,
     AnyObject,
+    InvalidObject,
     Neighbour,
     NftElement,
     NftTable,
@@ -36,7 +38,7 @@ from ..kernel import (
     Up,
     Veth,
 )
-from ..kernel.values import shown_ip
+from ..kernel.values import packed_ip, require_link_name, shown_ip
 from .names import HOST_MAC, PREFIX
 
 GATEWAY4 = "169.254.1.1"
@@ -145,10 +147,21 @@ def plan(it: Attached) -> Plan:
     return Plan(tuple(objects))  # type: ignore[arg-type]
 
 
-def remnants(host_link: str, ifname: str, ips: Iterable[bytes]) -> Plan:
-    """What has to go of an attachment whose plan is lost: all else goes with its links."""
-    elements = [_source(host_link, Assigned.of(ip)) for ip in ips]
-    return Plan((*elements, Veth(host_link, ifname, mac=HOST_MAC, peer_on="attachment")))
+def remnants(host_link: str, ifname: str, ips: Iterable[bytes] = (), rank: int = 0) -> Plan:
+    """What has to go of an attachment whose plan is lost, if it is there: all else goes with its links."""
+    addresses = [Assigned.of(ip) for ip in ips]
+    elements = [_source(host_link, address) for address in addresses]
+    rules = [_rule(address, rank) for address in addresses]
+    return Plan((*elements, Veth(host_link, ifname, mac=HOST_MAC, peer_on="attachment"), *rules))
+
+
+def require_source(element: NftElement) -> None:
+    """That it can be in the table. Raises `KernelError`."""
+    if element.set not in SETS or len(element.key) != 2:
+        raise InvalidObject(f"{element.label}: the table has no such element")
+    require_link_name(element.key[0])
+    if len(packed_ip(element.key[1])) != (4 if element.set == SETS[0] else 16):
+        raise InvalidObject(f"{element.label}: the address is of the other family")
 
 
 def _source(host_link: str, address: Assigned) -> NftElement:
@@ -174,17 +187,15 @@ def _ways_out(it: Attached) -> list[Object]:
         if not it.default:
             table = _TABLES + it.rank
             objects.append(_way(it, everything, via, table=table))
-            objects += [
-                Rule(
-                    priority=table,
-                    family="ipv4" if ipv4 else "ipv6",
-                    table=table,
-                    source=address.cidr,
-                    on="attachment",
-                )
-                for address in of_family
-            ]
+            objects += [_rule(address, it.rank) for address in of_family]
     return objects
+
+
+def _rule(address: Assigned, rank: int) -> Rule:
+    """What is sent from an address leaves by the link that has it."""
+    family: Literal["ipv4", "ipv6"] = "ipv4" if address.is_ipv4 else "ipv6"
+    table = _TABLES + rank
+    return Rule(priority=table, family=family, table=table, source=address.cidr, on="attachment")
 
 
 def _way(it: Attached, to: str, via: str, *, table: int = 254) -> Route:

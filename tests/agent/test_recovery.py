@@ -231,7 +231,17 @@ def test_del_of_what_never_was_takes_nobody_elses_link(node: Node) -> None:
 # A plan that cannot be read.
 
 
-@pytest.fixture(params=[b"garbage", b'{"version": 99, "objects": []}'], ids=["damaged", "of a later version"])
+UNREADABLE = {
+    "damaged": b"garbage",
+    "no UTF-8": b'{"objects": ["\xff"]}',
+    "of a later version": b'{"version": 99, "objects": []}',
+    "with an object of no type": b'{"objects": [{}]}',
+    "with an element of a later version": b'{"version": 2, "objects": [{"type": "nft-element", "timeout": 5, '
+    b'"family": "inet", "table": "netloom", "set": "sources4", "key": ["loom1", "10.9.0.1"]}]}',
+}
+
+
+@pytest.fixture(params=UNREADABLE.values(), ids=list(UNREADABLE))
 def unreadable(node: Node, request: pytest.FixtureRequest) -> tuple[Node, str]:
     """A node, and a container of it whose plan cannot be read."""
     node.start()
@@ -274,4 +284,47 @@ def test_what_has_no_readable_plan_is_told_by_the_audit_and_keeps_nothing_else_f
     assert "plan" in {finding.what for finding in node.audit()}
     other = node.container()
     node.add(other)
+    node.inside("nft", "flush", "ruleset")
+    assert eventually(lambda: node.plugin("STATUS").status == 0 and guards(node, other))
+    node.kill()
+    node.inside("nft", "flush", "ruleset")
+    node.start()
+    assert guards(node, other)
     node.delete(other)
+
+
+def guards(node: Node, container: str) -> bool:
+    listed = node.inside("nft", "list", "table", "inet", "netloom", check=False)
+    return node.link_of(container) in listed
+
+
+def test_of_a_further_interface_without_a_readable_plan_no_rule_stays(node: Node) -> None:
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.add(container, ifname="net1")
+    node.stop()
+    with sqlite3.connect(node.state_dir / "journal.db") as journal:
+        journal.execute("UPDATE attachment SET plan = x'' WHERE ifname = 'net1'")
+    journal.close()
+    node.start()
+    assert "7801" in rules(node, container)
+    node.delete(container, ifname="net1")
+    assert "7801" not in rules(node, container)
+
+
+def rules(node: Node, container: str) -> str:
+    return node.in_container(container, "sh", "-c", "ip rule; ip -6 rule").stdout
+
+
+def test_what_has_no_readable_result_is_made_anew_by_add(node: Node) -> None:
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.stop()
+    with sqlite3.connect(node.state_dir / "journal.db") as journal:
+        journal.execute("UPDATE attachment SET result = x'7b'")
+    journal.close()
+    node.start()
+    node.add(container)
+    assert node.audit() == []

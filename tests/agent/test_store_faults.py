@@ -8,10 +8,14 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from netloom.journal import Journal, Unwritable
+
+from ..journal.rows import reserve
 from .faults import BreakableDisk, JumpingClock, SmallDisk, small_disk
 from .stage import NETLOOM, Node, eventually
 
@@ -117,6 +121,7 @@ def test_a_restart_on_a_full_disk_does_not_bring_back_what_was_deleted(node: Nod
     node.delete(container)
     node.kill()
     node.start("--tick", "0.1")
+    disk.fill()
     assert node.plugin("ADD", container).code == 5
     assert node.links() == []
     disk.empty()
@@ -148,6 +153,22 @@ def test_add_works_again_when_there_is_space(node: Node, disk: SmallDisk) -> Non
     disk.empty()
     node.add(container)
     assert is_consistent(node)
+
+
+def test_a_disk_that_the_journal_itself_has_filled_is_no_end(node: Node) -> None:
+    """Its log of changes is larger than what they come to."""
+
+    def come_and_go(own: Journal, name: str) -> bool:
+        try:
+            own.change(lambda ledger: ledger.forget(reserve(ledger, name, 2), resting_since=1.0)).result(5)
+        except Unwritable:
+            return False
+        return True
+
+    with small_disk(node, "1m"), Journal(str(journal(node))) as own:
+        came = [come_and_go(own, f"c{number}") for number in range(200)]
+    assert 0 < came.count(False) < 20
+    assert all(one or other for one, other in pairwise(came))
 
 
 # Broken.
@@ -204,6 +225,23 @@ def test_add_on_a_disk_that_keeps_nothing_is_code_5_and_leaves_nothing(
     broken.mend()
     assert eventually(lambda: is_consistent(node))
     assert eventually(lambda: node.ledger().places() == [])
+
+
+@pytest.mark.parametrize("mended", [True, False])
+def test_add_that_a_disk_did_not_keep_does_not_come_back_with_the_next_agent(
+    node: Node, broken: BreakableDisk, mended: bool
+) -> None:
+    """What it would have committed is in the file already, when the disk says that it is not."""
+    container = node.container()
+    broken.take_without_keeping()
+    assert node.plugin("ADD", container).code == 5
+    if mended:
+        broken.mend()
+    node.kill()
+    node.start("--tick", "0.1")
+    assert not eventually(lambda: node.links() != [], patience=1)
+    assert node.ledger().places() == []
+    assert is_consistent(node)
 
 
 def test_what_a_disk_did_not_keep_is_written_anew_before_anything_follows(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
 
 from netloom.agent.protocol import LENGTH
 
-from .stage import Node, eventually
+from .stage import Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -46,6 +48,27 @@ def test_an_add_does_not_wait_for_a_table_that_was_flushed(node: Node) -> None:
     added = node.add(node.container())
     assert all(node.ping(first, address) for address in added.addresses)
     assert node.audit() == []
+
+
+def test_tables_that_are_flushed_under_load_come_back_whole(node: Node) -> None:
+    """No ADD fails for it, nobody who was attached is cut off, and no element stays that nobody has."""
+    node.start("--tick", "0.2")
+    containers = [node.container() for _ in range(24)]
+    failed: list[Outcome] = []
+
+    def churn(own: list[str]) -> None:
+        for _ in range(4):
+            for verb in ("ADD", "DEL", "ADD"):
+                failed.extend(it for name in own if (it := node.ask(verb, name)).status != 0)
+
+    threads = [threading.Thread(target=churn, args=(containers[first::8],)) for first in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        node.inside("nft", "flush", "ruleset")
+        time.sleep(0.4)
+    assert failed == []
+    assert eventually(lambda: node.audit() == [], patience=5)
 
 
 def test_forwarding_that_was_switched_off_is_on_again(running: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,6 +222,38 @@ def test_a_change_that_the_disk_does_not_take_did_not_happen_and_is_told(journal
     assert names(journal) == ["web"]
 
 
+class FailingToFold:
+    """A connection whose disk does not keep what is folded into the file, once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.failed = False
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if "PASSIVE" in statement and not self.failed:
+            self.failed = True
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
+            raise error
+        return self._connection.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+
+def test_a_wal_that_could_not_be_folded_is_not_built_upon(journal: Journal, tmp_path: Path) -> None:
+    failing = FailingToFold(journal._connection)
+    journal._connection = failing  # type: ignore[assignment]
+    for number in range(220):
+        journal.change(reserving(f"c{number}", number)).result(5)
+    assert failing.failed
+    shutil.copy(journal.path, tmp_path / "alone.db")
+    with sqlite3.connect(tmp_path / "alone.db") as alone:
+        (count,) = alone.execute("SELECT count(*) FROM attachment").fetchone()
+    alone.close()
+    assert count >= 199
+
+
 def test_a_file_that_can_grow_no_more_is_the_disks_fault(journal: Journal) -> None:
     def fill(ledger: Ledger) -> None:
         (pages,) = ledger.connection.execute("PRAGMA page_count").fetchone()
@@ -289,6 +323,20 @@ def test_an_empty_file_becomes_a_journal(path: str) -> None:
     assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
+
+
+@pytest.mark.parametrize("content", ["empty", "in WAL mode"])
+def test_who_looks_at_an_empty_file_sees_an_empty_journal(path: str, content: str) -> None:
+    """An agent that found no space, or that has just begun."""
+    os.makedirs(os.path.dirname(path))
+    Path(path).touch()
+    if content != "empty":
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.close()
+    looked_at = read_only(path)
+    assert Ledger(looked_at).places() == []
+    looked_at.close()
 
 
 def test_what_was_written_is_there_when_it_is_opened_again(path: str) -> None:

@@ -211,12 +211,11 @@ def test_it_is_laid_down_while_somebody_flushes_the_ruleset(host: Namespace) -> 
 
 
 def test_the_dataplane_lays_tables_down(dataplane: Dataplane, host: Namespace) -> None:
-    dataplane.lay_down(table(), FEW).result(5)
+    dataplane.lay_down(table(), lambda _: FEW).result(5)
     assert check(Plan((table(), *FEW)), Scope(host)) == []
+    wrong = [source("nl1", "10.0.0.1"), source("a-name-that-is-too-long", "::1")]
     with pytest.raises(InvalidObject):
-        dataplane.lay_down(
-            table(), [source("nl1", "10.0.0.1"), source("a-name-that-is-too-long", "::1")]
-        ).result(5)
+        dataplane.lay_down(table(), lambda _: wrong).result(5)
     with pytest.raises(InvalidPlan):
         dataplane.lay_down(NftTable("inet", "t", SETS, on="attachment")).result(5)
     assert check(Plan((table(), *FEW)), Scope(host)) == []
