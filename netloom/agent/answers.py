@@ -133,9 +133,9 @@ class Answers:
         )
         self._node.journal.log(operation)
         if error is not None:
-            log.warning(
-                "%s %s failed: code %d: %s", verb[:16], str(key)[:300], code, str(error)[:_LONGEST_ERROR]
-            )
+            # The error says of which attachment, if it is of one.
+            of = "" if all(key) else f" {'/'.join(filter(None, key))}"[:300]
+            log.warning("%s%s failed: code %d: %s", verb[:16], of, code, str(error)[:_LONGEST_ERROR])
 
     async def _question(self, message: Message) -> Reply:
         if message.head.question != "info":

@@ -7,6 +7,7 @@ and our end of the pair is gone, seen twice with some time in between; and its r
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from ..cni import AttachmentKey, CNIError, Failures
 from ..cni.skel import Request
@@ -18,6 +19,8 @@ from .failure import explained
 from .node import Node
 from .presence import leads_there
 from .stopwatch import Stopwatch
+
+log = logging.getLogger(__name__)
 
 
 async def collect(node: Node, request: Request, sent: int, watch: Stopwatch) -> None:
@@ -94,6 +97,7 @@ class Collector:
             ):
                 released.append(place.key)
                 node.counters["leaked"] += 1
+                log.info("%s is released: its namespace %s is gone", place.key, place.netns)
                 reach("collect.done")
         return released
 

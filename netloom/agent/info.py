@@ -29,6 +29,8 @@ class Info(Struct, frozen=True, kw_only=True):
     intents: int = 0
     under_way: int = 0
     troubles: Sequence[str] = ()
+    # Whether the file at its path is the one that the agent writes.
+    has_journal: bool = True
     counters: Mapping[str, int] = {}
 
 
@@ -37,6 +39,7 @@ async def info(node: Node) -> bytes:
     from ..journal import Ledger
     from . import intents
 
+    node.look_after_journal()
     counts = await node.journal.ask(Ledger.count)
     return msgspec.json.encode(
         Info(
@@ -51,6 +54,7 @@ async def info(node: Node) -> bytes:
             intents=len(intents.waiting(node.settings.intents)),
             under_way=node.dataplane.under_way,
             troubles=[*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
+            has_journal=node.journal.is_in_place(),
             counters=dict(sorted(node.counters.items())),
         )
     )

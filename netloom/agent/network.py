@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import json
+import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, ValidationError
 
 from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField
-from ..cni.names import validate_ifname
+from ..cni.names import shortened, validate_ifname
 from ..cni.skel import Request
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
 from ..kernel import InvalidObject
@@ -61,6 +65,34 @@ class _Keys(Struct, frozen=True, rename="camel"):
     runtime_config: _RuntimeConfig = _RuntimeConfig()
     ipam: Any = None
     ip_masq: bool = False
+
+
+# What may stand there, by the key.
+_VALID = {
+    "pools": 'a list, such as [{"cidr": "10.20.0.0/16"}]',
+    "cidr": 'a range, such as "10.20.0.0/16"',
+    "gateway": "an address",
+    "exclude": 'a list of addresses, CIDRs and ranges, such as ["10.20.0.0/24", "10.20.1.1-10.20.1.9"]',
+    "strategy": '"sequential", "random" or "embedded"',
+    "mode": '"routed"',
+    "mtu": "0, or a whole number from 576 to 65535",
+    "cooldown": f"a number of seconds from 0 to {LONGEST_COOLDOWN:.0f}",
+    "defaultRoute": "true or false",
+    "routes": 'a list, such as [{"dst": "192.168.0.0/16"}]',
+    "dst": 'a range, such as "192.168.0.0/16"',
+    "interface": "a name",
+    "dns": 'an object, such as {"nameservers": ["10.20.0.53"]}',
+    **dict.fromkeys(("nameservers", "search", "options", "servers", "searches"), "a list of strings"),
+    "domain": "a string",
+    "args": 'an object, such as {"cni": {"ips": ["10.20.7.7"]}}',
+    "ips": 'a list of addresses, such as ["10.20.7.7"]',
+    "mac": 'a MAC address, such as "02:00:00:00:00:07"',
+    "runtimeConfig": "an object with `ips`, `mac` and `dns`, as the capabilities have it",
+    "ipMasq": "true or false",
+}
+# Those that every plugin may have, beside ours.
+_COMMON = ("cniVersion", "name", "type", "capabilities", "prevResult")
+_ALIKE = 0.8
 
 
 class Network(Struct, frozen=True, kw_only=True):
@@ -157,7 +189,42 @@ def _keys(config: dict[str, Any]) -> _Keys:
     try:
         return msgspec.convert(given, _Keys)
     except ValidationError as cause:
-        raise InvalidConfig(f"invalid network config: {cause}") from None
+        raise InvalidConfig(f"invalid network config: {_in_our_words(str(cause), given)}") from None
+
+
+def _in_our_words(said: str, config: dict[str, Any]) -> str:
+    """What msgspec finds wrong, as the value that is there and what may be there instead.
+
+    It ends with the place: Expected `int | null`, got `str` - at `$.pools[0].cidr`
+    """
+    about, _, place = said.rpartition(" - at ")
+    path = place.strip("`").removeprefix("$.")
+    value: Any = config
+    steps = re.findall(r"[^.\[\]]+", path)
+    for step in steps:
+        value = value[int(step) if isinstance(value, list) else step]
+    lacking = re.match(r"Object missing required field `(.*)`", about)
+    if lacking:
+        return f"{path} has no `{lacking[1]}`, and needs one: {_VALID[lacking[1]]}"
+    unknown = re.match(r"Object contains unknown field `(.*)`", about)
+    if unknown:
+        known = (PoolConfig if steps[0] == "pools" else RouteConfig).__struct_fields__
+        return f"{path} has a key `{shortened(unknown[1])}`, and may have {', '.join(known)}"
+    key = next(step for step in reversed(steps) if step in _VALID)
+    shown = f"{path} is {shortened(json.dumps(value, ensure_ascii=False))}"
+    return f"{shown}, and must be {_VALID[key]}" if key == steps[-1] else f"{shown}; {key} is {_VALID[key]}"
+
+
+def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Keys that nobody reads, and that look like one of ours; with that one."""
+    known = {field.encode_name for field in msgspec.structs.fields(_Keys)}.union(_COMMON)
+    by_lower = {name.lower(): name for name in known}
+    found = []
+    for key in config.keys() - known:
+        alike = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=_ALIKE)
+        if alike:
+            found.append((key, by_lower[alike[0]]))
+    return sorted(found)
 
 
 def _mac(keys: _Keys, arguments: Arguments) -> str | None:

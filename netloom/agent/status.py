@@ -7,7 +7,8 @@ import os
 from ..cni import CNIError, NotAvailable
 from ..cni.skel import Request
 from ..ipam import SqlHoldings, would_allocate
-from ..journal import boottime
+from ..journal import Ledger, boottime
+from .host import Host
 from .network import Network, network_of
 from .node import Node
 from .reservation import SCOPE
@@ -24,26 +25,35 @@ async def status(node: Node, request: Request) -> None:
     reasons = list(node.troubles.values())
     if node.journal.trouble:
         reasons.append(node.journal.trouble)
-    space = os.statvfs(node.settings.state_dir)
-    if space.f_bavail * space.f_frsize < _SPACE:
-        reasons.append(f"the disk of {node.settings.state_dir} is full")
-    lacking = node.host.lacks(network.pools, network.mtu)
+    reasons += filter(None, [lack_of_space(node.settings.state_dir)])
+    if reasons:  # and then the journal may not be able to tell of addresses
+        lacking = node.host.lacks(network.pools, network.mtu)
+    else:
+        lacking = node.journal.look(lambda ledger: lack_of(network, node.host, ledger))
     if lacking:
         reasons.append(lacking)
-    if not reasons:
-        reasons = _lack_of_addresses(node, network)
     if reasons:
         raise NotAvailable("; ".join(reasons), "`netloom status` tells more")
 
 
-def _lack_of_addresses(node: Node, network: Network) -> list[str]:
-    lacking = node.journal.look(
-        lambda ledger: would_allocate(
+def lack_of_space(state_dir: str) -> str:
+    try:
+        space = os.statvfs(state_dir)
+    except OSError:  # whoever opens something there tells more
+        return ""
+    return f"the disk of {state_dir} is full" if space.f_bavail * space.f_frsize < _SPACE else ""
+
+
+def lack_of(network: Network, host: Host, ledger: Ledger) -> str:
+    """Why no container could be attached to this network, and what to do; empty if one could."""
+    return (
+        host.lacks(network.pools, network.mtu)
+        or would_allocate(
             network.pools,
-            SqlHoldings(ledger.connection, node.host.addresses),
+            SqlHoldings(ledger.connection, host.addresses),
             scope=SCOPE,
             now=boottime(),
             cooldown=network.cooldown,
         )
+        or ""
     )
-    return [lacking] if lacking else []

@@ -14,10 +14,9 @@ import argparse
 import logging
 import sys
 
-from .arguments import add_json, seconds
-from .output import complain
+from .arguments import seconds
+from .failure import CommandFailed
 from .place import add_place
-from .status import FAILED
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="how often to look for what was lost or left (default 1)",
     )
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
-    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,8 +44,9 @@ def run(args: argparse.Namespace) -> int:
     from ..agent.agent import serve
     from ..agent.node import Settings
     from ..agent.server import SocketInUse
-    from ..journal import JournalError
+    from ..journal import InUse, JournalError
     from ..kernel import KernelError
+    from .journal import advice_on
 
     logging.basicConfig(
         level=logging.WARNING if args.quiet else logging.INFO,
@@ -57,12 +56,19 @@ def run(args: argparse.Namespace) -> int:
     settings = Settings(state_dir=args.state_dir, socket=args.socket, grace=args.grace, tick=args.tick)
     try:
         asyncio.run(serve(settings))
-    except (JournalError, SocketInUse) as error:
-        complain(f"error: {error}")
-        return FAILED
+    except InUse as error:
+        raise CommandFailed(
+            str(error), "`netloom status` shows the agent that runs; `netloom down` stops it"
+        ) from None
+    except SocketInUse as error:
+        raise CommandFailed(
+            str(error),
+            "do as it says, or give another --socket; `netloom status` tells who runs",
+        ) from None
+    except JournalError as error:
+        raise CommandFailed(str(error), advice_on(error)) from None
     except KernelError as error:
-        complain(
-            f"error: the node cannot be prepared: {error}", "next:  `netloom doctor` lists what is missing"
-        )
-        return FAILED
+        raise CommandFailed(
+            f"the node cannot be prepared: {error}", "`netloom doctor` lists what is missing"
+        ) from None
     return 0

@@ -1,5 +1,7 @@
 """What to do about errors of netloom's own plugin, by their code and, where one code has several causes,
-by the words that tell them apart. Another plugin's 100 means something else, and is none of these."""
+by the words that tell them apart. Another plugin's 100 means something else, and is none of these.
+
+A message that has its remedy in it gets none beside it: people would be sent in circles."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ _PLUGIN = "netloom"
 
 _ADVICE: dict[int, str] = {
     2: "take that key out of the network's configuration; `netloom cni validate` checks it",
+    3: "attach it first, with `netloom cni add`; `netloom ls --wide` lists what is attached",
     11: "try again in a moment; `netloom status` shows what the agent is doing",
     50: "`netloom status` tells what is wrong with the agent, the network or the host",
     100: "`netloom doctor` lists what this kernel can do, and what it lacks",
@@ -22,8 +25,17 @@ _ADVICE: dict[int, str] = {
     104: "detach it first with `netloom cni del`; `netloom ls --wide` shows where it is attached",
 }
 
+_NOTHING_TO_ADD = ""
+_LACKING = re.compile("remove the pool from the network")
+
 # The first whose words the error has.
 _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
+    5: (
+        (
+            re.compile("removed or replaced"),
+            "put it back (the same file), or begin with an empty one: `netloom down`, then `netloom up`",
+        ),
+    ),
     11: (
         (re.compile("root only"), "run it as root"),
         (
@@ -40,11 +52,17 @@ _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
             "`netloom status` shows how full they are",
         ),
     ),
+    50: ((_LACKING, _NOTHING_TO_ADD),),
+    100: ((_LACKING, _NOTHING_TO_ADD),),
 }
+_COMMAND = re.compile(r"`netloom[^`]*`")
 
 
 def agent_advice(error: CNIError) -> str | None:
+    """None if this is not the place to know; empty if the error says it all."""
     if error.plugin != _PLUGIN:
         return None
-    causes = _CAUSES.get(error.code, ())
-    return next((advice for words, advice in causes if words.search(str(error))), _ADVICE.get(error.code))
+    causes, said = _CAUSES.get(error.code, ()), str(error)
+    advice = next((advice for words, advice in causes if words.search(said)), _ADVICE.get(error.code))
+    commands = set(_COMMAND.findall(advice or ""))
+    return _NOTHING_TO_ADD if commands and commands <= set(_COMMAND.findall(said)) else advice

@@ -5,10 +5,12 @@ None that runs is started with `netloom up`. One that runs and is silent is not 
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from ..agent.client import AgentError, Silent
-from .agent_process import Place, Running, holder, log_of, running
+from .agent_process import Place, Running, holder, is_stopped, log_of, running
+from .journal import journal_path
 
 _KEPT = "containers keep their networks until then"
 
@@ -38,7 +40,14 @@ def presence(place: Place) -> Presence:
         return Presence(found)
     process = holder(place)
     if process is None:
-        return Presence(None, f"no agent answers at {place.socket}", f"`netloom up` starts an agent; {_KEPT}")
+        was_a_node = os.path.exists(journal_path(place.state_dir))
+        return Presence(
+            None,
+            f"no agent answers at {place.socket}",
+            f"`netloom up` starts an agent; {_KEPT}"
+            if was_a_node
+            else "`netloom up` makes this machine a node",
+        )
     return Presence(
         None,
         f"process {process} has the journal in {place.state_dir}, and does not listen at {place.socket}",
@@ -53,7 +62,7 @@ def silent(error: Silent, place: Place) -> Presence:
     process = error.process or holder(place)
     if process is None:
         return Presence(None, str(error), f"stop it where it was started, and start it again; {_KEPT}")
-    if _is_stopped(process):
+    if is_stopped(process):
         return Presence(
             None,
             f"process {process} listens at {place.socket}, and is stopped, as by SIGSTOP or a debugger",
@@ -68,12 +77,3 @@ def silent(error: Silent, place: Place) -> Presence:
         f"another, which finishes or undoes what this one was doing; {_KEPT}",
         process,
     )
-
-
-def _is_stopped(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            # 4711 (a name (of any kind)) T …
-            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, IndexError):
-        return False

@@ -229,7 +229,8 @@ def _tail(path: str, begin: int) -> list[str]:
 
 def stop(place: Place, timeout: float) -> int | None:
     """Ends the agent and waits until it has ended. Gives back its process; None if none was running."""
-    found = _identified(place, min(timeout, _PATIENCE))
+    deadline = time.monotonic() + timeout
+    found = _identified(place, min(timeout / 2, _PATIENCE))
     if found is None:
         return None
     process, handle = found
@@ -238,16 +239,36 @@ def stop(place: Place, timeout: float) -> int | None:
             signal.pidfd_send_signal(handle, signal.SIGTERM)
         poller = select.poll()
         poller.register(handle, select.POLLIN)
-        if not poller.poll(timeout * 1000):
-            raise CommandFailed(
-                f"the agent (process {process}) was told to stop, and did not end within {timeout:g} s",
-                f"look at its log, {place.log}; `kill -9 {process}` ends it: what it was doing is finished "
-                "or undone when the next one starts",
-                status=DEADLINE,
-            )
+        if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
+            raise _did_not_end(process, place, timeout)
     finally:
         os.close(handle)
     return process
+
+
+def _did_not_end(process: int, place: Place, timeout: float) -> CommandFailed:
+    kill = f"`kill -9 {process}` ends it: what it was doing is finished or undone when the next one starts"
+    if is_stopped(process):
+        return CommandFailed(
+            f"the agent (process {process}) is stopped, as by SIGSTOP or a debugger, and cannot end",
+            f"`kill -CONT {process}` lets it go on, and then it ends; {kill}",
+            status=DEADLINE,
+        )
+    log = log_of(process, place) or "where its service manager keeps it"
+    return CommandFailed(
+        f"the agent (process {process}) was told to stop, and did not end within {timeout:g} s",
+        f"look at its log, {log}; {kill}",
+        status=DEADLINE,
+    )
+
+
+def is_stopped(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            # 4711 (a name (of any kind)) T …
+            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
 
 
 def _identified(place: Place, patience: float) -> tuple[int, int] | None:

@@ -24,6 +24,18 @@ DEFAULT_POOLS = ("10.78.0.0/16", "fd78::/64")
 # podman replaces the capabilities of a plugin that does not declare `ips`.
 CAPABILITIES = ("ips", "mac", "dns")
 
+# All that we write.
+_TOP = {"cniVersion", "name", "plugins"}
+_PLUGIN = {"type", "pools", "capabilities", "mtu"}
+_POOL = {"cidr"}
+
+_UPLINK = "that of the host's default route"
+_TAKES = {
+    "network": "--network takes a name of letters, digits, `_`, `.` and `-`",
+    "pools": "--pool takes a range such as 10.20.0.0/16 or fd20::/64, of which no two overlap",
+    "mtu": "--mtu takes 0, or 576 to 65535, and with an IPv6 pool at least 1280",
+}
+
 
 class Options(Struct, frozen=True, kw_only=True):
     """What was asked for. What is None was not: it stays as it is, or becomes the default."""
@@ -40,7 +52,8 @@ _NOTHING = Options()
 class Decision(Struct, frozen=True):
     """Which content the file is to have, and the network's values. Of somebody else's, it is what it has.
 
-    `dropped` are pools that the file has now, and of whose family there is none any more.
+    `dropped` are pools that the file has now, and of whose family there is none any more; `lost` are keys and
+    plugins that somebody has put into it, and that go.
     """
 
     path: str
@@ -48,6 +61,7 @@ class Decision(Struct, frozen=True):
     values: Options
     is_ours: bool = True
     dropped: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> Decision:
@@ -77,7 +91,7 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     if not differences:
         return Decision(path, before, values, is_ours=False)
     if force:
-        return _noting_what_goes(_written(path, given), values)
+        return replace(_noting_what_goes(_written(path, given), values), lost=_by_hand(before))
     raise CommandFailed(
         f"{path} was not written by `netloom up`, or was changed since: {'; '.join(differences)}",
         "change that file, leave the options out that differ, or replace it with --force",
@@ -92,7 +106,8 @@ def _checked(given: Options) -> Options:
         checked = replace(given, pools=pools)
         check_network(_rendered(checked))
     except CNIError as error:
-        raise UsageError(str(error)) from None
+        takes = [text for name, text in _TAKES.items() if getattr(given, name) is not None]
+        raise UsageError(str(error), "; ".join(takes)) from None
     return checked
 
 
@@ -112,6 +127,25 @@ def _noting_what_goes(decision: Decision, before: Options) -> Decision:
     left = {_family(pool) for pool in decision.values.pools or ()}
     dropped = tuple(pool for pool in before.pools or () if _family(pool) not in left)
     return replace(decision, dropped=dropped)
+
+
+def _by_hand(content: bytes) -> tuple[str, ...]:
+    """What a file says that `_rendered` has no word for. Of one that cannot be read, nobody knows."""
+    try:
+        config = parse_network(content)
+        top = msgspec.json.decode(content, type=dict[str, Any])
+    except (CNIError, msgspec.MsgspecError):
+        return ()
+    plugin = plugin_of(config)
+    keys = {} if plugin is None else plugin.raw
+    pools = [it for it in keys.get("pools") or () if isinstance(it, dict)]
+    others = [f"plugin {it.type}" for it in config.plugins if it is not plugin]
+    capabilities = keys.get("capabilities")
+    named = {*(top.keys() - _TOP), *(keys.keys() - _PLUGIN)}
+    named |= {f"{key} of a pool" for pool in pools for key in pool.keys() - _POOL}
+    if isinstance(capabilities, dict):
+        named |= {f"capability {key}" for key in capabilities.keys() - set(CAPABILITIES)}
+    return (*sorted(named), *others)
 
 
 def _family(cidr: str) -> int:
@@ -156,7 +190,7 @@ def _differences(values: Options, given: Options) -> list[str]:
         for what, found, wanted in (
             ("its name", values.network, given.network),
             ("its pools", values.pools, given.pools),
-            ("its MTU", values.mtu, given.mtu),
+            ("its MTU", values.mtu or _UPLINK, given.mtu if given.mtu is None else given.mtu or _UPLINK),
             ("its cniVersion", values.cni_version, given.cni_version),
         )
         if wanted is not None and found != wanted
@@ -166,4 +200,4 @@ def _differences(values: Options, given: Options) -> list[str]:
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
-    return str(value or "none")
+    return str(value or "not set")

@@ -1,4 +1,4 @@
-"""List what this machine's kernel can do for netloom, and whether journal and kernel agree.
+"""Compare journal and kernel, and list what this machine's kernel can do for netloom.
 
 Needs root; leaves nothing behind. The exit status is 1 if something is missing that every node needs, or
 if an attachment is not in the kernel as the journal has it.
@@ -21,6 +21,7 @@ from ..kernel import Namespace
 from ..kernel.features import Finding as Feature
 from ..kernel.features import probe
 from .arguments import add_json
+from .audit_advice import advice_on
 from .journal import copy_of_journal
 from .output import printable, say
 from .place import add_conf_dir, add_state_dir
@@ -44,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     findings = _audit(args)
     legacy = _legacy_tables()
     if for_a_person(args.json):
-        _show_features(features)
         _show_findings(findings)
+        _show_features(features)
         if legacy:
             say("", f"legacy iptables is in use, and packets meet its rules, too: {', '.join(legacy)}")
             say("  next: `iptables-legacy-save` shows them; one may drop what containers send")
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
                 "features": [to_builtins(feature) for feature in features],
                 "audit": None
                 if findings is None
-                else [{"what": what, "text": text} for what, text in findings],
+                else [{"what": what, "text": text, "next": advice_on(what, text)} for what, text in findings],
                 "legacy_tables": legacy,
             }
         )
@@ -106,18 +107,29 @@ def _show_features(features: list[Feature]) -> None:
     states = {True: "yes", False: "no"}
     rows = [(feature.feature, states[feature.present], feature.needed_for) for feature in features]
     say(f"Linux {platform.release()}", "", *table(rows, ["FEATURE", "THERE", "NEEDED FOR"]))
-    lacking = [feature.feature for feature in features if feature.essential and not feature.present]
-    say("", f"missing, and every node needs it: {', '.join(lacking)}" if lacking else _ENOUGH)
-    for feature in features:
-        if not feature.present:
-            say("", printable(f"{feature.feature}: {feature.reason}"), f"  next: {feature.remedy}")
+    lacking = [feature for feature in features if feature.essential and not feature.present]
+    names = ", ".join(feature.feature for feature in lacking)
+    say("", f"missing, and every node needs it: {names}" if lacking else _ENOUGH)
+    for feature in lacking:
+        say("", printable(f"{feature.feature}: {feature.reason}"), f"  next: {feature.remedy}")
+    others = [feature.feature for feature in features if not feature.essential and not feature.present]
+    if others:
+        say(f"missing, and only plans by hand need it today: {', '.join(others)} (--json tells why)")
 
 
 def _show_findings(findings: list[tuple[str, str]] | None) -> None:
     if findings is None:
         return
     if not findings:
-        say("", "journal and kernel agree")
+        say("journal and kernel agree", "")
         return
-    say("", *table(findings, ["AUDIT", "FINDING"]))
-    say("  next: a running agent repairs what it can within a minute; `netloom up` starts one")
+    # What has the same remedy stands together, and the remedy once.
+    by_advice: dict[str, list[tuple[str, str]]] = {}
+    for finding in findings:
+        by_advice.setdefault(advice_on(*finding), []).append(finding)
+    ordered = [finding for group in by_advice.values() for finding in group]
+    header, *rows = table(ordered, ["AUDIT", "FINDING"])
+    say(header)
+    for advice, group in by_advice.items():
+        say(*(rows.pop(0) for _ in group), printable(f"  next: {advice}"))
+    say("")

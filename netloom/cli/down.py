@@ -80,10 +80,16 @@ def _purged(place: Place, args: argparse.Namespace) -> Purged:
 
 def _agreed(args: argparse.Namespace) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("--purge removes everything, and there is nobody to ask: give --yes")
-    with ledger(args) as journal:
-        count = 0 if journal is None else sum(journal.count().values())
-    attachments = f"{count} attachment{'' if count == 1 else 's'}"
+        raise UsageError(
+            "--purge removes everything, and there is nobody to ask: give --yes",
+            "`netloom status` shows what there is; `netloom down --purge --yes` removes it",
+        )
+    try:
+        with ledger(args) as journal:
+            count = 0 if journal is None else sum(journal.count().values())
+        attachments = f"{count} attachment{'' if count == 1 else 's'}"
+    except CommandFailed:
+        attachments = "all that is attached; how much that is, no journal tells any more"
     complain(
         f"This removes netloom from this machine, and with it the networks of {attachments}.",
         "Go on? [y/N]",

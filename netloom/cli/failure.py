@@ -68,6 +68,7 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"netns.*no such file or directory", re.IGNORECASE),
         "make the namespace first (`ip netns add NAME`), and give its path, /run/netns/NAME",
     ),
+    (re.compile(r"unknown args"), "take it out of CNI_ARGS, or let it pass with IgnoreUnknown=1 beside it"),
     (re.compile(r"operation not permitted|permission denied", re.IGNORECASE), "run it as root"),
     (
         re.compile(r"ModuleNotFoundError"),
@@ -78,6 +79,10 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 class UsageError(Exception):
     """The command was called in a way that cannot work: a bad argument or variable."""
+
+    def __init__(self, text: str, advice: str = "") -> None:
+        super().__init__(text)
+        self.advice = advice
 
 
 class CommandFailed(Exception):
@@ -111,7 +116,7 @@ def report(error: Exception, args: argparse.Namespace) -> int:
     """Says it on stderr; the exit status."""
     fields: dict[str, object]
     if isinstance(error, UsageError):
-        status, fields, lines = USAGE, {"error": str(error)}, [f"error: {printable(str(error))}"]
+        status, fields, lines = _called_wrongly(error, args)
     elif isinstance(error, CommandFailed):
         status, fields, lines = _failed(error)
     elif isinstance(error, CNIError | Advised):
@@ -135,6 +140,15 @@ def _explained_by_kernel(error: Exception) -> tuple[int, dict[str, object], list
     return explained(error)
 
 
+def _called_wrongly(error: UsageError, args: argparse.Namespace) -> tuple[int, dict[str, object], list[str]]:
+    advice = error.advice or f"`{args.command} --help` shows how it is called"
+    return (
+        USAGE,
+        {"error": str(error), "next": advice},
+        [f"error: {printable(str(error))}", f"next:  {advice}"],
+    )
+
+
 def _failed(error: CommandFailed) -> tuple[int, dict[str, object], list[str]]:
     fields: dict[str, object] = {"error": str(error), "said": list(error.said), "next": error.advice}
     lines = [f"error: {error}", *(f"said:  {shortened(line, 500)}" for line in error.said)]
@@ -153,11 +167,13 @@ def _judge(error: CNIError) -> tuple[int, str]:
     if isinstance(error, Failures):
         return _judge(error.errors[0])
     said = f"{error}\n{error.stderr}"
-    hint = agent_advice(error) or next((advice for words, advice in _HINTS if words.search(said)), None)
+    hint = agent_advice(error)
+    if hint is None:
+        hint = next((advice for words, advice in _HINTS if words.search(said)), None)
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
-            return status, hint if hint and status == FAILED else advice
-    return FAILED, hint or "the message is the plugin's own; its documentation tells more"
+            return status, advice if hint is None or status != FAILED else hint
+    return FAILED, "the message is the plugin's own; its documentation tells more" if hint is None else hint
 
 
 def _lines(error: CNIError, advice: str) -> list[str]:
@@ -170,7 +186,7 @@ def _lines(error: CNIError, advice: str) -> list[str]:
     lines = [f"error: {headline(error)}", f"where: {where}"]
     lines += [f"also:  {note}" for note in getattr(error, "__notes__", ())]
     lines += [f"said:  {shortened(line, 500)}" for line in said]
-    return [*map(printable, lines), f"next:  {advice}"]
+    return [*map(printable, lines), *([f"next:  {advice}"] if advice else [])]
 
 
 def headline(error: CNIError) -> str:

@@ -7,10 +7,19 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from ..journal import JournalError, Ledger, in_memory, read_only
+from ..journal import Damaged, JournalError, Ledger, in_memory, read_only
 from .failure import CommandFailed
+from .place import default_state_dir
 
 _ADVICE = "look at the file that the message names, and do as it says"
+_FORGOTTEN = "containers that run keep their networks, and have to be deleted by hand"
+# Of one that was taken from under an agent, and of one that is gone while none runs.
+TAKEN = (
+    "put it back (the same file), or begin with an empty one: `netloom down`, then `netloom up`; "
+    f"{_FORGOTTEN}"
+)
+_GONE = f"put it back if you have it; else `netloom up` begins with an empty one: {_FORGOTTEN}"
+_DAMAGED = f"move it away, and `netloom up` begins with an empty one: {_FORGOTTEN}"
 
 
 def journal_path(state_dir: str) -> str:
@@ -23,7 +32,11 @@ def explained() -> Iterator[None]:
     try:
         yield
     except JournalError as error:
-        raise CommandFailed(str(error), _ADVICE) from None
+        raise CommandFailed(str(error), advice_on(error)) from None
+
+
+def advice_on(error: JournalError) -> str:
+    return _DAMAGED if isinstance(error, Damaged) else _ADVICE
 
 
 @contextmanager
@@ -53,5 +66,24 @@ def _is_there(path: str) -> bool:
     except PermissionError:
         raise CommandFailed(f"{path} is not yours to read", "run it as root") from None
     except (FileNotFoundError, NotADirectoryError):
+        _require_that_none_was(path)
         return False
     return True
+
+
+def _require_that_none_was(path: str) -> None:
+    """That nothing is written down may be said of a machine that never had a journal, and of no other."""
+    state_dir = os.path.dirname(path)
+    if os.path.exists(f"{path}.lock"):  # which stays as long as the journal does
+        from .agent_process import Place, holder
+
+        process = holder(Place(state_dir, ""))
+        under = f", under the agent that runs (process {process})" if process else ""
+        raise CommandFailed(
+            f"the journal {path} is gone{under}: what is attached is unknown", TAKEN if process else _GONE
+        )
+    if state_dir != default_state_dir() and not os.path.isdir(state_dir):
+        raise CommandFailed(
+            f"there is no directory {state_dir}, and so no journal",
+            "give the --state-dir that the agent was started with",
+        )

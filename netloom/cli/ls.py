@@ -24,7 +24,8 @@ from .arguments import add_json
 from .failure import CommandFailed
 from .journal import ledger
 from .output import say
-from .place import add_conf_dir, add_state_dir
+from .place import add_conf_dir, add_place, intents_dir
+from .queued import queued
 from .views import age, for_a_person, print_json, table
 
 # Of a container's ID, as other tools show it.
@@ -34,7 +35,7 @@ _SHORT = 12
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", metavar="NETWORK", nargs="?", help="only those of one network")
     parser.add_argument("--wide", action="store_true", help="whole container IDs, and namespaces")
-    add_state_dir(parser)
+    add_place(parser)
     add_conf_dir(parser)
     add_json(parser)
 
@@ -76,7 +77,12 @@ def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
             addresses[number].append(ip)
         rows = [it for it in journal.attachments() if args.network in (None, it.network)]
         rows.sort(key=lambda it: (it.network, it.id))
-        return [_described(it, sorted(addresses[it.id], key=lambda ip: (len(ip), ip))) for it in rows]
+        dels = queued(intents_dir(args))
+        return [
+            _described(it, sorted(addresses[it.id], key=lambda ip: (len(ip), ip)))
+            | {"queued": any(one.is_about(it) for one in dels)}
+            for it in rows
+        ]
 
 
 def _described(row: Attachment, addresses: list[bytes]) -> dict[str, Any]:
@@ -107,7 +113,7 @@ def _row(it: dict[str, Any], wide: bool) -> list[str]:
         # podman has pods without namespaces.
         "/".join(filter(None, (workload["namespace"], workload["pod"]))) or "-",
         it["hostLink"],
-        it["state"],
+        "DEL queued" if it["queued"] else it["state"],
         age(time.time() - it["created"]),
     ]
     return [*row, it["netns"]] if wide else row

@@ -57,7 +57,9 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
     from .arguments import parser_for
 
     module = import_module(command.module)
-    args = parser_for(path, module).parse_args(words)
+    parser = parser_for(path, module)
+    args = parser.parse_args(words)
+    args.command = parser.prog
     # A command that is told to stop takes the plugin that it waits for along.
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -7,7 +7,7 @@ import os
 from msgspec import Struct
 
 from ..agent.install import read
-from ..agent.network import Network, network_of
+from ..agent.network import Network, misspelled, network_of
 from ..cni import CNIError, Endpoint, NetworkConfig, PluginConfig, Problem, load_networks, parse_network
 from ..cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ..cni.request import configuration, parameters
@@ -72,6 +72,16 @@ def refusals(config: NetworkConfig) -> list[CNIError]:
             except CNIError as error:
                 found.append(error)
     return found
+
+
+def misspellings(config: NetworkConfig) -> list[str]:
+    """What the agent would pass over without a word, and somebody may have meant for it."""
+    return [
+        f"plugin netloom: nobody reads `{key}`; is `{meant}` meant?"
+        for plugin in config.plugins
+        if plugin.type == TYPE
+        for key, meant in misspelled(plugin.raw)
+    ]
 
 
 def plugin_of(config: NetworkConfig) -> PluginConfig | None:

@@ -1,7 +1,7 @@
 """Show how the node is: its agent, how many attachments there are, how full the pools are.
 
-The exit status is 1 if no agent answers, if it knows why nothing could be attached now, or if the file of a
-network of netloom cannot work. What the journal knows is shown in any case.
+The exit status is 1 if no agent answers, if nothing could be attached now, to one network or at all, or if
+the file of a network of netloom cannot work. What the journal knows is shown in any case.
 
 examples:
   netloom status
@@ -18,7 +18,7 @@ from typing import Any
 
 from .arguments import add_json
 from .networks import FILE
-from .node_report import USAGE, is_well, report
+from .node_report import USAGE, is_well, obstacles_of_networks, report
 from .output import printable, say
 from .place import add_conf_dir, add_place
 from .privileges import require_root
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 def _show(found: dict[str, Any]) -> None:
     say(*table(_facts(found)))
     _show_networks(found)
-    if found["agent"] is None:
+    if found["next"]:
         say("", f"next: {found['next']}")
 
 
@@ -87,6 +87,9 @@ def _show_networks(found: dict[str, Any]) -> None:
     ]
     if pools:
         say("", *table(pools, ["NETWORK", "POOL", "CAPACITY", "HELD", "RESTING", "FREE"]))
+    lacking = obstacles_of_networks(found)
+    if lacking:
+        say("", *map(printable, lacking))
     broken = [
         it | {"error": f"{it['name']} cannot work: {it['error']}"} for it in found["networks"] if it["error"]
     ]

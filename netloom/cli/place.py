@@ -31,9 +31,13 @@ def add_state_dir(parser: argparse.ArgumentParser) -> None:
         "--state-dir",
         metavar="DIR",
         type=absolute,
-        default=os.environ.get("NETLOOM_STATE_DIR") or STATE_DIR,
+        default=default_state_dir(),
         help=f"where the journal is (default {STATE_DIR}, or $NETLOOM_STATE_DIR)",
     )
+
+
+def default_state_dir() -> str:
+    return os.environ.get("NETLOOM_STATE_DIR") or STATE_DIR
 
 
 def add_conf_dir(parser: argparse.ArgumentParser) -> None:

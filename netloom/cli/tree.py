@@ -54,7 +54,7 @@ TREE: Mapping[str, Command | Group] = {
         valued=frozenset({"--netns", "--container-id", "-i", "--ifname", "--conf-dir", "--state-dir"}),
     ),
     "agent": Command("run the node agent in the foreground", "netloom.cli.agent"),
-    "doctor": Command("list what this machine's kernel can do", "netloom.cli.doctor"),
+    "doctor": Command("compare journal and kernel, and list what the kernel can do", "netloom.cli.doctor"),
     "completion": Command("print a completion script for a shell", "netloom.cli.completion"),
 }
 

@@ -31,7 +31,7 @@ from .failure import CommandFailed, warn
 from .output import require_output, say
 from .place import PLUGIN_DIR, absolute, add_conf_dir, add_place
 from .privileges import require_root
-from .up_warnings import warnings_of
+from .up_warnings import obstacles_of, warnings_of
 from .views import for_a_person, print_json, table
 
 
@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace a network's file that somebody else wrote, or rename the network",
+        help="replace a network's file that somebody else wrote or changed, or rename the network",
     )
     parser.add_argument(
         "--timeout",
@@ -93,9 +93,12 @@ def run(args: argparse.Namespace) -> int:
         done = {"plugin": _install(args, plugin), "agent": _agent(args, place)}
         decision = _decided(args)
         done["network"] = _configure(args, decision)
-    warnings = warnings_of(args, done, decision)
+    obstacles = obstacles_of(args)
+    warnings = [*warnings_of(args, done, decision), *obstacles]
     if for_a_person(args.json):
         _show(done)
+        if not obstacles and all(part["change"] == "kept" for part in done.values()):
+            say("nothing to do: all of it was there")
         for warning in warnings:
             warn(args, warning)
     else:
@@ -204,5 +207,3 @@ def _show(done: dict[str, dict[str, Any]]) -> None:
         ("network", network["change"], f"{network['name']} ({pools}) in {network['path']}"),
     ]
     say(*table(rows))
-    if all(part["change"] == "kept" for part in done.values()):
-        say("nothing to do: all of it was there")

@@ -11,6 +11,7 @@ from .. import __version__
 from . import overlap
 from .conflist import Decision
 from .networks import NodeNetwork, files_before, node_networks
+from .node_report import obstacles, report
 from .place import SOCKET
 
 
@@ -21,16 +22,24 @@ def warnings_of(
     return [
         *_of_agent(args, done["agent"]),
         *_of_order(wrote.path),
-        *(f"{it.path} is a network of netloom, too: {it.name}" for it in networks if it.path != wrote.path),
+        *_of_keys(wrote),
         *_of_families(wrote),
         *_of_pools(it for it in networks if it.path == wrote.path),
     ]
 
 
+def obstacles_of(args: argparse.Namespace) -> list[str]:
+    """Why nothing can be attached now, although everything is installed: as `netloom status` has it."""
+    return obstacles(report(args))
+
+
 def _of_agent(args: argparse.Namespace, agent: Mapping[str, Any]) -> list[str]:
     warnings = []
     if agent["change"] == "none":
-        warnings.append(f"no agent answers at {args.socket}: nothing can be attached until one runs")
+        warnings.append(
+            f"no agent answers at {args.socket}: nothing can be attached until one runs; a service "
+            "manager starts it with `netloom agent`, or `netloom up` without --no-agent does"
+        )
     elif agent["version"] != __version__:
         warnings.append(f"the agent has version {agent['version']}, and this is {__version__}")
     if args.socket != (os.environ.get("NETLOOM_SOCKET") or SOCKET):
@@ -48,6 +57,12 @@ def _of_order(path: str) -> list[str]:
         f"{', '.join(first)} sorts before {os.path.basename(path)}: a runtime that takes the first file "
         "of a directory, as containerd does, takes that one"
     ]
+
+
+def _of_keys(wrote: Decision) -> list[str]:
+    if not wrote.lost:
+        return []
+    return [f"the file that was replaced had what `netloom up` does not write: {', '.join(wrote.lost)}"]
 
 
 def _of_families(wrote: Decision) -> list[str]:

@@ -118,6 +118,28 @@ def test_a_bad_key_is_refused_and_named(untouched: Node, keys: dict[str, Any], c
     assert len(done.output) < 2000
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"mtu": "1500"}, 'mtu is "1500", and must be 0, or a whole number from 576 to 65535'),
+        ({"mode": "bridged"}, 'mode is "bridged", and must be "routed"'),
+        ({"mode": 10**30}, 'must be "routed"'),
+        ({"pools": [5]}, "pools[0] is 5; pools is a list"),
+        ({"pools": [{}]}, "pools[0] has no `cidr`"),
+        ({"pools": [{"cidr": "10.9.0.0/16", "size": 5}]}, "may have cidr, gateway, exclude, strategy"),
+        ({"routes": [{"dst": "10.0.0.0/8", "gw": "10.0.0.1"}]}, "may have dst"),
+        ({"dns": {"nameservers": "10.0.0.53"}}, "must be a list of strings"),
+        ({"runtimeConfig": {"ips": "10.9.0.5"}}, "must be a list of addresses"),
+    ],
+    ids=json.dumps,
+)
+def test_a_value_of_another_type_is_told_with_what_may_be_there(
+    untouched: Node, keys: dict[str, Any], said: str
+) -> None:
+    done = untouched.plugin("ADD", untouched.container(), untouched.config(**keys))
+    assert said in done.document["msg"]
+
+
 @pytest.mark.parametrize("size", [10**18, 2**63, 10**400])
 def test_a_large_number_in_a_key_of_somebody_else_is_passed_over(running: Node, size: int) -> None:
     config = b'{"x": %d, ' % size + running.config().lstrip(b"{")

@@ -134,3 +134,13 @@ def test_what_is_not_ours_is_left_alone(quick: Node) -> None:
     assert "10.9.200.0/24" in quick.inside("ip", "route")
     assert "172.20.0.1" in quick.inside("ip", "route")
     assert "accept" in quick.inside("nft", "list", "table", "inet", "mine")
+
+
+def test_what_is_given_back_is_named_in_the_log(quick: Node) -> None:
+    container = quick.container()
+    quick.add(container)
+    (place,) = quick.ledger().places()
+    quick.remove_container(container)
+    assert eventually(lambda: is_released(quick))
+    quick.stop()
+    assert str(place.key) in quick.log()

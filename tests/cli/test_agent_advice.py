@@ -63,3 +63,63 @@ def test_what_is_worth_another_attempt_is_told_apart_by_its_cause(said: str, com
     advice = agent_advice(from_code(11, said).at(plugin="netloom"))
 
     assert command in (advice or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "msg", "details"),
+    [
+        (
+            11,
+            "the netloom agent cannot be reached",
+            "start it with `netloom up`; `netloom status` tells more",
+        ),
+        (50, "the disk is full", "`netloom status` tells more"),
+        (50, "IPv6 is switched off: switch it on, or remove the pool from the network", ""),
+        (100, "IPv6 is switched off: switch it on, or remove the pool from the network", ""),
+        (100, "the kernel said no", "`netloom doctor` lists what this kernel can do"),
+    ],
+)
+def test_an_error_that_has_its_remedy_is_not_followed_by_another(
+    stage: Stage, code: int, msg: str, details: str
+) -> None:
+    answer = json.dumps({"code": code, "msg": msg, "details": details})
+    stage.network("mynet", stage.plugin("netloom", f"echo '{answer}'; exit 1"))
+
+    outcome = stage.cni("add", "mynet", "/run/netns/web")
+
+    assert (outcome.status, list(outcome.said)) == (1, ["error", "where"])
+
+
+def test_a_journal_that_was_taken_from_the_agent_is_to_be_put_back(stage: Stage) -> None:
+    outcome = stage.cni("add", refusing(stage, "netloom", 5, "the journal was removed or replaced"), "/x")
+
+    assert outcome.said["next"].startswith("put it back")
+
+
+def test_check_of_what_is_not_attached_says_to_attach_it_first(stage: Stage) -> None:
+    outcome = stage.cni("check", refusing(stage, "netloom", 7, "CHECK needs prevResult"), "/run/netns/web")
+
+    assert "`netloom cni add`" in outcome.said["next"]
+
+
+def test_an_argument_that_a_plugin_does_not_know_may_be_let_pass(stage: Stage) -> None:
+    outcome = stage.cni("add", refusing(stage, "bridge", 4, "ARGS: unknown args"), "/run/netns/web")
+
+    assert "IgnoreUnknown=1" in outcome.said["next"]
+
+
+_SOUND = {"type": "netloom", "pools": [{"cidr": "10.1.0.0/24"}], "capabilities": {"ips": True}}
+
+
+@pytest.mark.parametrize(("plugin", "blamed"), [(_SOUND, True), (_SOUND | {"mtu": 5}, False)])
+def test_a_value_from_the_environment_is_not_looked_for_in_a_sound_file(
+    stage: Stage, plugin: dict[str, object], blamed: bool
+) -> None:
+    stage.plugin(
+        "netloom", """echo '{"code": 7, "msg": "the capability ips: 10.2.0.1 is in none"}'; exit 1"""
+    )
+    stage.network("mynet", plugin)
+
+    outcome = stage.cni("add", "mynet", "/run/netns/web", env={"CAP_ARGS": '{"ips": ["10.2.0.1"]}'})
+
+    assert (outcome.status, "CAP_ARGS" in outcome.said["next"]) == (3, blamed)

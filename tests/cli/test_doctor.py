@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from netloom.kernel.objects.link import GROUP
+
 from .machine import Machine
 
 pytestmark = pytest.mark.kernel
@@ -47,3 +49,33 @@ def test_what_an_agent_repairs_is_sound_again(machine: Machine) -> None:
     while machine.node.audit():
         assert machine.agent is not None
     assert machine.run("doctor").status == 0
+
+
+def found(machine: Machine) -> dict[str, str]:
+    return {it["what"]: it["next"] for it in machine.run("doctor").document["audit"]}
+
+
+def test_a_link_of_no_attachment_is_to_be_deleted_by_hand(machine: Machine) -> None:
+    machine.node.inside("ip", "link", "add", "loomstray", "group", str(GROUP), "type", "bridge")
+    advice = found(machine)["link"]
+    assert "`ip link del loomstray`" in advice
+    assert advice in machine.on_a_terminal("doctor").stdout
+
+
+def test_what_somebody_has_changed_is_not_said_to_be_repaired(machine: Machine) -> None:
+    container = machine.node.container()
+    machine.attach(container)
+    machine.run("down")
+    machine.node.in_container(container, "ip", "link", "set", "eth0", "mtu", "1300")
+    advice = found(machine)["drift"]
+    assert "leaves it so" in advice
+    assert "`netloom cni del`" in advice
+
+
+def test_the_audit_comes_first_and_what_nothing_needs_takes_one_line(machine: Machine) -> None:
+    features = machine.run("doctor").document["features"]
+    lacking = [it["feature"] for it in features if not it["present"]]
+    lines = machine.on_a_terminal("doctor").stdout.splitlines()
+    assert lines[0] == "journal and kernel agree"
+    assert "  next:" not in "\n".join(lines)
+    assert not lacking or ", ".join(lacking) in lines[-1]

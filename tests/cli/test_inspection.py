@@ -34,6 +34,7 @@ def test_validate_finds_nothing_wrong_with_good_networks(stage: Stage) -> None:
             "plugins": ["recording"],
             "capabilities": ["mac", "portMappings"],
             "errors": [],
+            "warnings": [],
         },
         {
             "path": str(stage.networks / "01.conflist"),
@@ -42,6 +43,7 @@ def test_validate_finds_nothing_wrong_with_good_networks(stage: Stage) -> None:
             "plugins": ["recording", "recording"],
             "capabilities": [],
             "errors": [],
+            "warnings": [],
         },
     ]
 
@@ -270,3 +272,17 @@ def test_convert_of_a_missing_file_names_it(stage: Stage) -> None:
     assert outcome.status == 1
     assert outcome.error["code"] == 5
     assert "missing.json" in outcome.error["msg"]
+
+
+def test_validate_warns_of_keys_that_look_like_ours_and_are_none(stage: Stage) -> None:
+    stage.plugin("netloom", """echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'""")
+    pools = [{"cidr": "10.1.0.0/24"}]
+    stage.network("mynet", {"type": "netloom", "pools": pools, "Mtu": 1400, "pool": [], "colour": "red"})
+
+    outcome = stage.run("cni", "validate")
+
+    (finding,) = outcome.document
+    assert (outcome.status, finding["errors"]) == (0, [])
+    first, second = finding["warnings"]
+    assert ("`Mtu`" in first, "`mtu`" in first, "`pool`" in second, "`pools`" in second) == (True,) * 4
+    assert "`Mtu`" in stage.on_a_terminal("cni", "validate").stdout

@@ -30,6 +30,7 @@ def test_every_attachment_is_listed_with_all_that_is_known(machine: Machine) -> 
         "hostLink": host["name"],
         "netns": f"/run/netns/{container}",
         "state": "committed",
+        "queued": False,
         "workload": {"namespace": "shop", "pod": "api-0", "uid": "u-1"},
     }
 
@@ -98,3 +99,36 @@ def test_a_journal_that_is_none_is_an_error_with_its_name(bare: Machine) -> None
     outcome = bare.run("ls", "--json")
     assert outcome.status == 1
     assert str(bare.journal) in outcome.error["error"]
+
+
+def test_a_journal_that_is_gone_is_no_empty_list(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.journal.unlink()
+    for agent in ("running", "stopped"):
+        outcome = machine.run("ls", "--json")
+        assert (outcome.status, outcome.stdout, agent) == (1, "", agent)
+        assert str(machine.journal) in outcome.error["error"]
+        assert "put it back" in outcome.error["next"]
+        machine.run("down")
+
+
+def test_a_state_directory_that_is_not_there_is_no_empty_list(machine: Machine) -> None:
+    outcome = machine.run("ls", "--state-dir", "/nope")
+    assert (outcome.status, outcome.stdout) == (1, "")
+    assert "/nope" in outcome.said["error"]
+    assert "--state-dir" in outcome.said["next"]
+
+
+def test_an_attachment_whose_del_waits_for_the_agent_says_so(machine: Machine) -> None:
+    kept, gone = machine.node.container(), machine.node.container()
+    machine.attach(kept)
+    machine.attach(gone)
+    machine.run("down")
+    assert [it["queued"] for it in machine.listed()] == [False, False]
+    assert machine.cni("del", gone).status == 0
+    assert [(it["netns"], it["queued"]) for it in machine.listed()] == [
+        (f"/run/netns/{kept}", False),
+        (f"/run/netns/{gone}", True),
+    ]
+    _, first, second = machine.on_a_terminal("ls").stdout.splitlines()
+    assert ("committed" in first, "DEL queued" in second) == (True, True)

@@ -202,3 +202,80 @@ def test_a_pool_that_overlaps_a_network_of_the_host_is_warned_of(machine: Machin
     (warning,) = outcome.document["warnings"]
     assert (outcome.status, "10.78.5.0/24 on lan0" in warning) == (0, True)
     assert "10.78.5.0/24 on lan0" in machine.on_a_terminal("status").stdout
+
+
+def require_that_nothing_can_be_attached(machine: Machine, said: str) -> None:
+    outcome = machine.run("status")
+    (network,) = outcome.document["networks"]
+    assert (outcome.status, said in network["trouble"]) == (1, True)
+    assert said in machine.on_a_terminal("status").stdout
+    warned = machine.up()
+    assert (warned.status, [said in it for it in warned.document["warnings"]]) == (0, [True])
+    shown = machine.on_a_terminal("up", "--plugin-dir", str(machine.stage.plugins))
+    assert (shown.status, said in shown.stderr, "nothing to do" in shown.stdout) == (0, True, False)
+
+
+def test_a_host_with_ipv6_switched_off_is_not_well_for_a_network_with_an_ipv6_pool(machine: Machine) -> None:
+    machine.node.inside("sysctl", "-w", "net.ipv6.conf.default.disable_ipv6=1")
+    require_that_nothing_can_be_attached(machine, "sysctl -w net.ipv6.conf.default.disable_ipv6=0")
+
+
+def test_a_way_out_that_is_too_narrow_for_ipv6_is_told_by_status_and_up(machine: Machine) -> None:
+    machine.node.inside("ip", "link", "add", "lan0", "mtu", "1200", "type", "bridge")
+    machine.node.inside("ip", "link", "set", "lan0", "up")
+    machine.node.inside("ip", "route", "add", "default", "dev", "lan0")
+    require_that_nothing_can_be_attached(machine, "raise its MTU")
+
+
+def test_a_pool_that_is_full_is_told_by_status_and_up(machine: Machine) -> None:
+    machine.brought_up("--pool", "10.20.0.1/32", "--pool", "fd20::/64")
+    machine.attach(machine.node.container())
+    require_that_nothing_can_be_attached(machine, "no IPv4 address is left")
+
+
+def test_a_machine_that_was_never_a_node_has_no_containers_that_keep_their_networks(bare: Machine) -> None:
+    assert "containers keep" not in bare.on_a_terminal("status").stdout
+
+
+def test_a_journal_that_is_gone_from_under_the_agent_leaves_nothing_known(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.journal.rename(machine.node.directory / "away")
+    outcome = machine.run("status")
+    report = outcome.document
+    assert (outcome.status, report["attachments"], report["outside"]) == (1, None, None)
+    assert [pool["free"] for pool in report["networks"][0]["pools"]] == [None, None]
+    assert report["troubles"]
+    assert "put it back" in report["next"]
+    assert report["next"] in machine.on_a_terminal("status").stdout
+    assert any("journal.db" in it for it in machine.up().document["warnings"])
+    (machine.node.directory / "away").rename(machine.journal)
+    assert eventually(lambda: machine.run("status").status == 0)
+    assert machine.run("status").document["attachments"]["committed"] == 1
+
+
+def test_a_file_in_the_journals_place_is_not_taken_for_it(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.journal.rename(machine.node.directory / "away")
+    machine.journal.touch()
+    outcome = machine.run("status")
+    assert (outcome.status, outcome.document["attachments"]) == (1, None)
+
+
+def test_a_journal_that_is_gone_while_no_agent_runs_is_a_trouble(machine: Machine) -> None:
+    machine.run("down")
+    machine.journal.unlink()
+    report = machine.run("status").document
+    assert (report["attachments"], len(report["troubles"])) == (None, 1)
+    assert "`netloom up` begins with an empty one" in report["next"]
+
+
+def test_with_a_damaged_journal_nobody_is_told_that_up_will_do(machine: Machine) -> None:
+    machine.run("down")
+    machine.journal.write_bytes(b"no database at all, by any means" * 100)
+    assert machine.run("status").document["next"].startswith("move it away")
+
+
+def test_another_state_directory_than_the_agents_is_named(machine: Machine, tmp_path: Path) -> None:
+    outcome = machine.run("status", "--state-dir", str(tmp_path))
+    assert (outcome.status, outcome.document["attachments"]) == (1, None)
+    assert f"--state-dir {machine.node.state_dir}" in outcome.document["next"]

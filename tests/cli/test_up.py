@@ -133,6 +133,33 @@ def test_an_option_that_cannot_work_is_refused_before_anything_is_done(
     assert not bare.node.state_dir.exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "takes"),
+    [(["--pool", "x"], "10.20.0.0/16"), (["--mtu", "5"], "65535"), (["--network", "a/b"], "letters")],
+)
+def test_an_option_that_cannot_work_is_told_with_what_it_takes(
+    bare: Machine, options: list[str], takes: str
+) -> None:
+    advice = bare.up(*options).said["next"]
+    assert advice.startswith(options[0])
+    assert takes in advice
+
+
+def test_what_goes_with_a_file_that_is_replaced_is_named(bare: Machine) -> None:
+    ours = '{"type":"netloom","cooldown":5,"pools":[{"cidr":"10.4.0.0/24","exclude":["10.4.0.9"]}]}'
+    bare.conflist.write_text(f'{{"cniVersion":"1.0.0","name":"n","plugins":[{ours},{{"type":"portmap"}}]}}')
+    (warning,) = bare.brought_up("--force", "--mtu", "1400")["warnings"]
+    assert warning.endswith(": cooldown, exclude of a pool, plugin portmap")
+
+
+def test_a_file_without_an_mtu_is_not_said_to_have_none(bare: Machine) -> None:
+    bare.conflist.write_text(
+        '{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"netloom","pools":[{"cidr":"10.4.0.0/24"}]}]}'
+    )
+    error = bare.up("--mtu", "1400", "--json").error["error"]
+    assert "its MTU is that of the host's default route, not 1400" in error
+
+
 def test_a_plugin_that_runs_is_replaced_without_waiting_for_it(machine: Machine) -> None:
     installed = machine.plugin.read_bytes()
     machine.plugin.write_bytes(installed + b"\0")
@@ -179,16 +206,15 @@ def test_a_file_in_the_networks_place_that_is_none_is_named(bare: Machine, conte
     assert bare.brought_up("--force")["network"]["change"] == "replaced"
 
 
-def test_a_network_that_sorts_first_and_another_of_ours_are_reported(bare: Machine) -> None:
+def test_a_network_that_sorts_first_is_reported_and_another_of_ours_is_no_matter(bare: Machine) -> None:
     (bare.stage.networks / "05-bridge.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"b","plugins":[{"type":"bridge"}]}'
     )
     (bare.stage.networks / "20-old.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"netloom","pools":[{"cidr":"10.6.0.0/24"}]}]}'
     )
-    first, second = bare.brought_up()["warnings"]
-    assert "05-bridge.conflist" in first
-    assert "20-old.conflist" in second
+    (warning,) = bare.brought_up()["warnings"]
+    assert "05-bridge.conflist" in warning
 
 
 def test_without_a_working_agent_no_network_is_written_and_its_last_words_are_shown(bare: Machine) -> None:
@@ -258,6 +284,7 @@ def test_without_an_agent_of_its_own_it_installs_files_and_says_that_none_answer
     done = bare.brought_up("--no-agent")
     assert done["agent"]["change"] == "none"
     assert str(bare.node.socket) in done["warnings"][0]
+    assert "`netloom agent`" in done["warnings"][0]
     assert bare.conflist.exists()
     assert bare.agent is None
 

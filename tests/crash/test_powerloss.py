@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.journal import Journal, Ledger
+from netloom.journal import Journal, JournalError, Ledger
 
 from ..lanes import ROOT
 from .powerloss.disk import Disk, Record, records
@@ -162,5 +162,5 @@ def test_the_simulation_shows_the_loss_of_a_journal_that_is_not_synchronous(
 def _is_lost(moment: Moment) -> bool:
     try:
         return losses(moment) != []
-    except (AssertionError, sqlite3.Error):
+    except (AssertionError, sqlite3.Error, JournalError):
         return True

@@ -21,6 +21,13 @@ def test_the_network_with_every_key_is_one() -> None:
     check_network(EXAMPLES[0].encode())
 
 
+def test_the_network_that_publishes_ports_is_one() -> None:
+    page = (ROOT / "docs" / "how-to" / "run-a-node.md").read_text()
+    (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    check_network(shown.encode())
+    assert '"portmap"' in shown
+
+
 def test_the_result_is_one() -> None:
     assert decode_result(EXAMPLES[1].encode()).cni_version == "1.0.0"
 

@@ -8,6 +8,7 @@ environment:
   CNI_IFNAME   interface name, unless --ifname says another
 
 examples:
+  netloom cni add mynet web
   netloom cni add mynet /run/netns/web
   CAP_ARGS='{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}' \\
     netloom cni add mynet /run/netns/web -i net1 --json
@@ -35,6 +36,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     require_output()
     network = target.network(args)
-    result = target.runtime(args).add(network, target.endpoint(args), cleanup=args.cleanup)
+    endpoint = target.endpoint(args)
+    with target.blaming_the_environment(network, endpoint):
+        result = target.runtime(args).add(network, endpoint, cleanup=args.cleanup)
     print_result(result, as_json=args.json)
     return 0

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 
+from ...cni import InternalError, InvalidConfig, PluginFailed, PluginNotFound, UnknownContainer
 from ..arguments import add_json
+from ..failure import Advised
 from . import target
 
 
@@ -19,6 +21,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    network = target.network(args)
-    target.runtime(args).check(network, target.endpoint(args))
+    network, runtime, endpoint = target.network(args), target.runtime(args), target.endpoint(args)
+    try:
+        runtime.check(network, endpoint)
+    except (InvalidConfig, UnknownContainer, PluginFailed, InternalError) as error:
+        if isinstance(error, PluginNotFound) or target.is_cached(
+            runtime, network.name, endpoint.container_id, endpoint.ifname
+        ):
+            raise
+        raise Advised(error, "attach it first, with `netloom cni add`") from None
     return 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ...cni import (
@@ -11,6 +13,7 @@ from ...cni import (
     Catalogue,
     CNIError,
     Endpoint,
+    InvalidConfig,
     InvalidEnvironment,
     NetworkConfig,
     Runtime,
@@ -20,11 +23,13 @@ from ...cni.args import split_pairs
 from ...cni.runtime import DEFAULT_TIMEOUT
 from ...cni.wire import decode_object
 from ..arguments import seconds
-from ..failure import UsageError, warn
+from ..failure import Advised, UsageError, warn
+from ..netns import nobody_knows, path_of
 
 DEFAULT_CONFIG_DIR = "/etc/cni/net.d"
 # Where runtimes and the distribution put plugins; cnitool has no default.
 DEFAULT_PLUGIN_DIRS = "/opt/cni/bin:/usr/lib/cni"
+_OURS = "netloom"
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +38,11 @@ def add_network(parser: argparse.ArgumentParser) -> None:
 
 def add_attachment(parser: argparse.ArgumentParser) -> None:
     add_network(parser)
-    parser.add_argument("netns", metavar="NETNS", help="the namespace's path, such as /run/netns/NAME")
+    parser.add_argument(
+        "netns",
+        metavar="NETNS",
+        help="its path, such as /run/netns/NAME, or its name in `ip netns`",
+    )
     parser.add_argument("ignored", nargs="*", default=[], help=argparse.SUPPRESS)  # as cnitool does
     parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
     parser.add_argument(
@@ -104,18 +113,22 @@ def network(args: argparse.Namespace) -> NetworkConfig:
     return found
 
 
+def is_cached(runtime: Runtime, network: str, container_id: str, ifname: str | None = None) -> bool:
+    """Whether a result is kept. A cache that cannot be read may have one."""
+    try:
+        found = runtime.attachments(container_id)
+    except CNIError:
+        return True
+    return any(it.network == network and ifname in (None, it.ifname) for it in found)
+
+
 def warn_of_problems(args: argparse.Namespace, catalogue: Catalogue) -> None:
     for problem in catalogue.problems:
         warn(args, f"passed over {problem}")
 
 
-def endpoint(args: argparse.Namespace) -> Endpoint:
-    if not args.netns:
-        raise UsageError("NETNS is empty: give the namespace's path, such as /run/netns/NAME")
-    try:
-        netns = os.path.abspath(args.netns)
-    except OSError as cause:
-        raise UsageError(f"NETNS is relative, and there is no current directory: {cause.strerror}") from None
+def endpoint(args: argparse.Namespace, is_known: Callable[[str], bool] = nobody_knows) -> Endpoint:
+    netns = path_of(args.netns, is_known)
     return Endpoint(
         container_id=args.container_id or container_id(netns),
         netns=netns,
@@ -123,6 +136,29 @@ def endpoint(args: argparse.Namespace) -> Endpoint:
         args=_cni_args(os.environ.get("CNI_ARGS", "")),
         capability_args=_capability_args(os.environ.get("CAP_ARGS", "")),
     )
+
+
+@contextmanager
+def blaming_the_environment(network: NetworkConfig, endpoint: Endpoint) -> Iterator[None]:
+    """Of a network of ours whose file is sound, a value that is refused came with this invocation."""
+    try:
+        yield
+    except InvalidConfig as error:
+        given = [
+            name for name, it in (("CAP_ARGS", endpoint.capability_args), ("CNI_ARGS", endpoint.args)) if it
+        ]
+        if error.plugin != _OURS or not given or _refusals(network):
+            raise
+        raise Advised(
+            error,
+            f"mend the value in {' or '.join(given)}, from the environment; the network's file is sound",
+        ) from None
+
+
+def _refusals(network: NetworkConfig) -> list[CNIError]:
+    from ..networks import refusals  # a hundred modules that are not needed if all is well
+
+    return refusals(network)
 
 
 def container_id(netns: str) -> str:

@@ -59,8 +59,9 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
         errors = [headline(error) for error in several.errors]
     except CNIError as error:
         errors = [headline(error)]
+    refusals, warnings = _judged(loaded.network)
     # A network's name is judged by both.
-    errors += [f"plugin netloom: {text}" for text in _refusals(loaded.network) if text not in errors]
+    errors += [f"plugin netloom: {text}" for text in refusals if text not in errors]
     return {
         "path": loaded.path,
         "network": loaded.network.name,
@@ -68,21 +69,24 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
         "plugins": [plugin.type for plugin in loaded.network.plugins],
         "capabilities": capabilities,
         "errors": errors,
+        "warnings": warnings,
     }
 
 
-def _refusals(network: NetworkConfig) -> list[str]:
-    """Our own plugin is not asked: it only carries requests, and its agent need not run."""
+def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
+    """Errors and warnings of our own plugin. It is not asked: it only carries requests, and its agent need
+    not run.
+    """
     if all(plugin.type != "netloom" for plugin in network.plugins):
-        return []
-    from ..networks import refusals  # a hundred modules that other plugins' networks need not wait for
+        return [], []
+    from ..networks import misspellings, refusals  # a hundred modules that other networks need not wait for
 
-    return [headline(error) for error in refusals(network)]
+    return [headline(error) for error in refusals(network)], misspellings(network)
 
 
 def _unreadable(problem: Problem) -> dict[str, object]:
     empty: dict[str, object] = {"network": None, "cniVersion": None, "plugins": [], "capabilities": []}
-    return {"path": problem.path, **empty, "errors": [str(problem.error)]}
+    return {"path": problem.path, **empty, "errors": [str(problem.error)], "warnings": []}
 
 
 def _print(findings: list[dict[str, object]]) -> None:
@@ -102,7 +106,8 @@ def _print(findings: list[dict[str, object]]) -> None:
         )
     say(*table(rows, ["NETWORK", "VERSION", "STATE", "PLUGINS", "FILE"]))
     for finding in findings:
-        errors = finding["errors"]
+        errors, warnings = finding["errors"], finding["warnings"]
         assert isinstance(errors, list)
-        for error in errors:
-            say("", printable(f"{finding['path']}: {error}"))
+        assert isinstance(warnings, list)
+        for text in [*errors, *(f"warning: {it}" for it in warnings)]:
+            say("", printable(f"{finding['path']}: {text}"))

@@ -106,11 +106,8 @@ def _network(args: argparse.Namespace) -> NetworkConfig:
 
 
 def _endpoint(args: argparse.Namespace) -> Endpoint:
-    netns = args.netns or ""
-    if netns and "/" not in netns:
-        netns = f"/run/netns/{netns}"
-    args.netns = netns or "/run/netns/example"
-    args.container_id = args.container_id or (None if netns else _SOME_CONTAINER)
+    args.container_id = args.container_id or (None if args.netns else _SOME_CONTAINER)
+    args.netns = args.netns or "/run/netns/example"
     endpoint = target.endpoint(args)
     validate_container_id(endpoint.container_id)
     validate_ifname(endpoint.ifname)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ...kernel import DeadlineExceeded, InvalidPlan, Namespace, Plan, Scope
 from ..arguments import add_json
 from ..failure import UsageError
+from ..netns import path_of
 
 _LARGEST = 16 << 20
 _PATIENCE = 60
@@ -100,6 +101,5 @@ def scope(args: argparse.Namespace) -> Iterator[Scope]:
         if args.netns is None:
             yield Scope(host)
             return
-        path = args.netns if "/" in args.netns else f"/run/netns/{args.netns}"
-        with Namespace.open(path) as attachment:
+        with Namespace.open(path_of(args.netns)) as attachment:
             yield Scope(host, attachment)

@@ -19,11 +19,9 @@ def queues_of(namespace: Namespace, name: str) -> tuple[int, int]:
     return link["num_tx_queues"], link["num_rx_queues"]
 
 
-@pytest.mark.parametrize(("asked", "expected"), [({}, 1), ({"queues": 3}, 3)])
-def test_both_ends_of_a_pair_have_the_queues_that_were_asked_for(
-    asked: dict[str, int], expected: int
-) -> None:
+@pytest.mark.parametrize(("pair", "expected"), [(Veth("nl0", "eth0"), 1), (Veth("nl0", "eth0", queues=3), 3)])
+def test_both_ends_of_a_pair_have_the_queues_that_were_asked_for(pair: Veth, expected: int) -> None:
     with Namespace.new() as host, Namespace.new() as other:
-        apply(Plan((Veth("nl0", "eth0", **asked),)), Scope(host, other))
+        apply(Plan((pair,)), Scope(host, other))
         assert queues_of(host, "nl0") == (expected, expected)
         assert queues_of(other, "eth0") == (expected, expected)
