@@ -17,15 +17,17 @@ def nobody_knows(_path: str) -> bool:
 
 
 def path_of(text: str, is_known: Callable[[str], bool] = nobody_knows) -> str:
-    """What has a slash is a path, and so is a word that leads to a namespace from here, as cnitool has it.
-    Any other word is a name: of a namespace that is there, else of one that `is_known` by its path, and gone.
+    """What has a slash is a path, and so is a word that leads to a namespace from here. Any other word is a
+    name: of a namespace that is there, else of one that `is_known` by its path, and gone. A word that nobody
+    knows is a path, as cnitool has it.
     """
     if not text:
         raise UsageError("NETNS is empty", "give the namespace's path, or its name: `ip netns` lists them")
     if "/" in text or text in (".", "..") or _is_namespace(text):
         return _absolute(text)
     named = [os.path.join(directory, text) for directory in DIRECTORIES]
-    return next(filter(_is_namespace, named), None) or next(filter(is_known, named), named[0])
+    found = next(filter(_is_namespace, named), None) or next(filter(is_known, named), None)
+    return found or _absolute(text)
 
 
 def _absolute(text: str) -> str:

@@ -71,7 +71,7 @@ def test_del_of_what_nobody_knows_succeeds_and_says_that_it_did_nothing(stage: S
 
 
 @pytest.mark.unit
-def test_a_word_without_a_slash_is_a_name_if_there_is_no_such_namespace(stage: Stage, tmp_path: Path) -> None:
+def test_a_word_that_nobody_knows_is_a_path_as_cnitool_has_it(stage: Stage, tmp_path: Path) -> None:
     stage.cni("add", stage.recorded_network(), "no-such-name", cwd=tmp_path)
 
-    assert asked(stage) == [("ADD", "/run/netns/no-such-name")]
+    assert asked(stage) == [("ADD", str(tmp_path / "no-such-name"))]

@@ -283,7 +283,7 @@ def test_the_creation_of_each_kind_of_link(
 
 def test_the_creation_of_a_veth_whose_peer_is_in_the_attachment(scope: Scope) -> None:
     item = Veth("x", "y", mac="02:00:00:00:00:01", peer_mac="02:00:00:00:00:02", mtu=1400, txqlen=7)
-    common = {"IFLA_MTU": 1400, "IFLA_TXQLEN": 7}
+    common = {"IFLA_MTU": 1400, "IFLA_TXQLEN": 7, "IFLA_NUM_TX_QUEUES": 1, "IFLA_NUM_RX_QUEUES": 1}
     netns = scope.at("attachment").fileno()
     peer = of_peer(IFLA_IFNAME="y", IFLA_ADDRESS="02:00:00:00:00:02", IFLA_NET_NS_FD=netns, **common)
     info = {"IFLA_INFO_KIND": "veth", "IFLA_INFO_DATA": {"VETH_INFO_PEER": peer}}
