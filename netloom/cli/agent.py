@@ -11,8 +11,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import logging
-import sys
 
 from .arguments import seconds
 from .failure import CommandFailed
@@ -36,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="how often to look for what was lost or left (default 1)",
     )
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+    parser.add_argument("--json", action="store_true", help="log a JSON object a line")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,12 +46,9 @@ def run(args: argparse.Namespace) -> int:
     from ..journal import InUse, JournalError
     from ..kernel import KernelError
     from .journal import advice_on
+    from .log import log_to_stderr
 
-    logging.basicConfig(
-        level=logging.WARNING if args.quiet else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
+    log_to_stderr(quiet=args.quiet, json=args.json)
     settings = Settings(state_dir=args.state_dir, socket=args.socket, grace=args.grace, tick=args.tick)
     try:
         asyncio.run(serve(settings))
