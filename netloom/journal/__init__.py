@@ -6,7 +6,8 @@ ends at, what the journal says is enough to finish or to undo what was going on.
 """
 
 from .errors import Closed, Damaged, InUse, JournalError, NewerSchema, Unwritable
-from .journal import Answer, Journal, boottime, empty, in_memory, read_only
+from .file import boottime, empty, in_memory, read_only
+from .journal import Answer, Journal
 from .ledger import Ledger
 from .records import Attachment, Operation, Place, State
 

@@ -1,4 +1,4 @@
-"""The journal's file and the one thread that writes it.
+"""The one thread that writes the journal.
 
 A disk takes a quarter of a millisecond to make a transaction durable, whether there is one change
 in it or fifty. So changes wait in one queue; the thread takes all that wait, gives each a savepoint
@@ -12,23 +12,21 @@ change, or with the log, within a second.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
-from ..cni.files import make_directories
 from ..failpoints import reach
 from ..waiting import until_done
-from . import schema
-from .errors import Closed, Damaged, InUse, JournalError, Unwritable
+from . import file
+from .errors import Closed
+from .file import explained, locked, name_of, opened, read_only, was_not_kept
 from .ledger import Ledger
 from .records import Operation
 
@@ -43,10 +41,6 @@ _LOG_LATEST = 1.0
 # After so many commits, the WAL is folded into the file as soon as nothing else is to be done; after so many
 # more, at once. SQLite would do it, too, and say nothing if it fails.
 _FOLD_AFTER, _FOLD_LATEST = 200, 2000
-_DAMAGE = ("malformed", "not a database", "file is encrypted")
-
-# What SQLite calls a commit that waits for the disk.
-DURABLE = "FULL"
 
 
 class Answer(Future[T]):
@@ -89,7 +83,7 @@ class _Reader:
             try:
                 return question(Ledger(self._connection))
             except sqlite3.DatabaseError as cause:
-                raise _explained(self._path, cause) from None
+                raise explained(self._path, cause) from None
 
     def close(self) -> None:
         with self._lock, suppress(sqlite3.Error):
@@ -114,9 +108,9 @@ class Journal:
         self._glance, self._survey = _Reader(path), _Reader(path)
         # Why the last write failed, or nothing.
         self.trouble = ""
-        self._lock_fd = _locked(path)
+        self._lock_fd = locked(path)
         try:
-            self._connection = _opened(path)
+            self._connection = opened(path)
             self._file = os.stat(path)
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
             self._thread.start()
@@ -233,14 +227,14 @@ class Journal:
 
     def _wait_for_disk(self, wait: bool) -> None:
         if wait != self._waits_for_disk:
-            self._connection.execute(f"PRAGMA synchronous = {DURABLE if wait else 'NORMAL'}")
+            self._connection.execute(f"PRAGMA synchronous = {file.DURABLE if wait else 'NORMAL'}")
             self._waits_for_disk = wait
 
     def _fold(self, how: str = "PASSIVE") -> None:
         try:
             self._connection.execute(f"PRAGMA wal_checkpoint({how})")
         except sqlite3.DatabaseError as cause:
-            self._is_doubtful |= _was_not_kept(cause)
+            self._is_doubtful |= was_not_kept(cause)
         self._commits = 0
 
     def _next(self) -> list[_Job] | None:
@@ -285,10 +279,10 @@ class Journal:
         if error is cause:
             return  # no fault of the disk's: it is of what was to be written, which goes no second time
         self.trouble = str(error)
-        if _was_not_kept(cause):
+        if was_not_kept(cause):
             self._is_doubtful = True
             self._overwrite()
-        if _name_of(cause) == "SQLITE_FULL":
+        if name_of(cause) == "SQLITE_FULL":
             self._fold("TRUNCATE")  # it may be the WAL itself that fills the disk: the next one has space
         with self._lock:  # the log of what happened can wait for better days, but not without end
             if not self._closing:
@@ -327,7 +321,7 @@ class Journal:
             self._connection.execute("COMMIT")
 
     def _told(self, error: BaseException) -> BaseException:
-        return _explained(self.path, error) if isinstance(error, sqlite3.DatabaseError) else error
+        return explained(self.path, error) if isinstance(error, sqlite3.DatabaseError) else error
 
     def _write(self, job: _Job) -> None:
         connection = self._connection
@@ -335,7 +329,7 @@ class Journal:
         try:
             job.value = job.change(Ledger(connection))
         except BaseException as error:
-            if not connection.in_transaction or _name_of(error) == "SQLITE_FULL":
+            if not connection.in_transaction or name_of(error) == "SQLITE_FULL":
                 raise  # the disk's fault: SQLite has taken back the whole transaction, or might have
             connection.execute("ROLLBACK TO job")
             job.error = self._told(error)
@@ -347,114 +341,3 @@ def _tell(job: _Job) -> None:
         job.answer.set_exception(job.error)
     else:
         job.answer.set_result(job.value)
-
-
-def _locked(path: str) -> int:
-    """Held as long as the process lives: a file of its own, since SQLite locks its own in other ways."""
-    try:
-        make_directories(os.path.dirname(path) or ".", 0o700)
-        fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as cause:
-        raise Unwritable(f"cannot write to {os.path.dirname(path)}: {cause.strerror}") from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-        os.close(fd)
-        raise InUse(
-            f"{path} is in use by another agent{f' (process {holder})' if holder else ''}: "
-            "stop that one first (`netloom down`), or give another state directory"
-        ) from None
-    except OSError:
-        pass  # a full disk need not keep us from holding it
-    return fd
-
-
-def _opened(path: str) -> sqlite3.Connection:
-    with suppress(OSError):  # SQLite will say what is wrong
-        # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-    try:
-        version = schema.require_known(connection, path)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {DURABLE}")
-        connection.execute("PRAGMA secure_delete = OFF")  # nothing in it is secret, and zeros cost writes
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        schema.migrate(connection, version)
-        # Whoever was before us may have left a WAL that fills the disk.
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        os.chmod(path, 0o600)
-    except sqlite3.DatabaseError as cause:
-        connection.close()
-        raise _explained(path, cause) from None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def read_only(path: str) -> sqlite3.Connection:
-    """For looking at it, beside an agent or without one. Raises `JournalError`.
-
-    Of one that an older agent writes, a copy as we would have it; the file stays as it is.
-    """
-    if not os.path.exists(path):
-        raise JournalError(f"there is no journal at {path}")
-    try:
-        connection = sqlite3.connect(
-            f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5, check_same_thread=False
-        )
-        version = schema.require_known(connection, path)
-        if version < schema.VERSION:
-            with closing(connection):
-                copy = in_memory(connection).connection
-            schema.migrate(copy, version)
-            return copy
-    except sqlite3.DatabaseError as cause:
-        raise _explained(path, cause) from None
-    return connection
-
-
-def in_memory(connection: sqlite3.Connection) -> Ledger:
-    """A copy in which everything can be tried."""
-    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.backup(copy)
-    return Ledger(copy)
-
-
-def empty() -> Ledger:
-    """A journal in which nothing stands yet, in memory."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(connection, 0)
-    return Ledger(connection)
-
-
-def _name_of(cause: BaseException | None) -> str:
-    """Of an error of SQLite's."""
-    return getattr(cause, "sqlite_errorname", "")
-
-
-def _was_not_kept(cause: BaseException) -> bool:
-    """Whether the disk took something, and then failed to keep it."""
-    return _name_of(cause) == "SQLITE_IOERR_FSYNC"
-
-
-def _explained(path: str, cause: sqlite3.DatabaseError) -> JournalError:
-    if any(word in str(cause) for word in _DAMAGE):
-        return Damaged(
-            f"{path} is damaged ({cause}): move it away and start again; containers that run keep their "
-            "networks, but have to be deleted by hand"
-        )
-    if isinstance(cause, sqlite3.IntegrityError):
-        return JournalError(f"{path}: {cause}")
-    return Unwritable(f"the journal {path} cannot be written: {cause}")
-
-
-def boottime() -> float:
-    """Seconds since boot, asleep or not. No clock that somebody sets changes it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import netloom.journal.journal as durability
+import netloom.journal.file as durability
 from netloom.journal import Answer, Attachment, Journal, Ledger, Operation
 
 SCOPE = "main"

@@ -1,0 +1,131 @@
+"""The journal's file: taken by one process, opened for writing or for looking, and what its errors mean."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from urllib.parse import quote
+
+from ..cni.files import make_directories
+from . import schema
+from .errors import Damaged, InUse, JournalError, Unwritable
+from .ledger import Ledger
+
+# What SQLite calls a commit that waits for the disk.
+DURABLE = "FULL"
+
+_DAMAGE = ("malformed", "not a database", "file is encrypted")
+
+
+def locked(path: str) -> int:
+    """Held as long as the process lives: a file of its own, since SQLite locks its own in other ways."""
+    try:
+        make_directories(os.path.dirname(path) or ".", 0o700)
+        fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as cause:
+        raise Unwritable(f"cannot write to {os.path.dirname(path)}: {cause.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+        os.close(fd)
+        raise InUse(
+            f"{path} is in use by another agent{f' (process {holder})' if holder else ''}: "
+            "stop that one first (`netloom down`), or give another state directory"
+        ) from None
+    except OSError:
+        pass  # a full disk need not keep us from holding it
+    return fd
+
+
+def opened(path: str) -> sqlite3.Connection:
+    with suppress(OSError):  # SQLite will say what is wrong
+        # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    try:
+        version = schema.require_known(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {DURABLE}")
+        connection.execute("PRAGMA secure_delete = OFF")  # nothing in it is secret, and zeros cost writes
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        schema.migrate(connection, version)
+        # Whoever was before us may have left a WAL that fills the disk.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        os.chmod(path, 0o600)
+    except sqlite3.DatabaseError as cause:
+        connection.close()
+        raise explained(path, cause) from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def read_only(path: str) -> sqlite3.Connection:
+    """For looking at it, beside an agent or without one. Raises `JournalError`.
+
+    Of one that an older agent writes, a copy as we would have it; the file stays as it is.
+    """
+    if not os.path.exists(path):
+        raise JournalError(f"there is no journal at {path}")
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5, check_same_thread=False
+        )
+        version = schema.require_known(connection, path)
+        if version < schema.VERSION:
+            with closing(connection):
+                copy = in_memory(connection).connection
+            schema.migrate(copy, version)
+            return copy
+    except sqlite3.DatabaseError as cause:
+        raise explained(path, cause) from None
+    return connection
+
+
+def in_memory(connection: sqlite3.Connection) -> Ledger:
+    """A copy in which everything can be tried."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.backup(copy)
+    return Ledger(copy)
+
+
+def empty() -> Ledger:
+    """A journal in which nothing stands yet, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(connection, 0)
+    return Ledger(connection)
+
+
+def name_of(cause: BaseException | None) -> str:
+    """Of an error of SQLite's."""
+    return getattr(cause, "sqlite_errorname", "")
+
+
+def was_not_kept(cause: BaseException) -> bool:
+    """Whether the disk took something, and then failed to keep it."""
+    return name_of(cause) == "SQLITE_IOERR_FSYNC"
+
+
+def explained(path: str, cause: sqlite3.DatabaseError) -> JournalError:
+    if any(word in str(cause) for word in _DAMAGE):
+        return Damaged(
+            f"{path} is damaged ({cause}): move it away and start again; containers that run keep their "
+            "networks, but have to be deleted by hand"
+        )
+    if isinstance(cause, sqlite3.IntegrityError):
+        return JournalError(f"{path}: {cause}")
+    return Unwritable(f"the journal {path} cannot be written: {cause}")
+
+
+def boottime() -> float:
+    """Seconds since boot, asleep or not. No clock that somebody sets changes it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
