@@ -7,14 +7,15 @@ moment later; of one that rests, every finding is a defect.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from ..ipam import Pool, SqlHoldings, free_addresses, usage
 from ..journal import Attachment, Ledger, boottime
-from ..kernel import KernelError, Namespace, NftElement, Route, Scope, check
+from ..kernel import KernelError, Namespace, NftElement, Plan, Route, Scope, check
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
 from ..kernel.values import packed_network, shown_ip
@@ -28,6 +29,10 @@ from .reservation import SCOPE
 _COUNTABLE = 1 << 16
 
 
+# Of the attachments whose plans can be read, by their numbers.
+Plans: TypeAlias = Mapping[int, Plan]
+
+
 class Finding(Struct, frozen=True):
     """One thing that is not as it must be. `what` is for programs, `text` for people."""
 
@@ -37,20 +42,21 @@ class Finding(Struct, frozen=True):
 
 def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[Finding]:
     rows = list(ledger.attachments())
+    plans = {row.id: plan for row in rows if (plan := readable_plan(row)) is not None}
     return [
         *(Finding("table", str(difference)) for difference in routed.TABLE.check(Scope(host))),
-        *_plans(rows),
+        *_unreadable(rows, plans),
         *_states(rows),
-        *_addresses(ledger, rows),
+        *_addresses(ledger, rows, plans),
         *_pools(ledger, pools),
-        *_kernel(rows, host),
-        *_strangers(rows, host),
+        *_kernel(rows, plans, host),
+        *_strangers(rows, plans, host),
     ]
 
 
-def _plans(rows: Iterable[Attachment]) -> Iterable[Finding]:
+def _unreadable(rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
     for row in rows:
-        if readable_plan(row) is None:
+        if row.id not in plans:
             yield Finding("plan", f"{row.key}: its plan cannot be read; it can only be deleted")
 
 
@@ -60,12 +66,12 @@ def _states(rows: Iterable[Attachment]) -> Iterable[Finding]:
             yield Finding("unfinished", f"{row.key} is {row.state}")
 
 
-def _addresses(ledger: Ledger, rows: Sequence[Attachment]) -> Iterable[Finding]:
+def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iterable[Finding]:
     """Who holds an address and whose plan routes it must be the same, both ways."""
     routed_by: dict[bytes, list[str]] = {}
     for row in rows:
         held = {ip for _, ip in ledger.addresses_of(row.id)}
-        planned = set(_planned_addresses(row))
+        planned = set(_planned_addresses(plans.get(row.id)))
         for ip in planned:
             routed_by.setdefault(ip, []).append(str(row.key))
         for ip in held ^ planned:
@@ -86,8 +92,7 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment]) -> Iterable[Finding]:
             yield Finding("twice", f"link {name} is of {times} attachments")
 
 
-def _planned_addresses(row: Attachment) -> Iterable[bytes]:
-    plan = readable_plan(row)
+def _planned_addresses(plan: Plan | None) -> Iterable[bytes]:
     for item in () if plan is None else plan.objects:
         if isinstance(item, Route) and item.on == "host":
             yield packed_network(item.destination)[0]
@@ -105,9 +110,9 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
             yield Finding("pool", f"{used.cidr}: {found} are not {used.capacity}")
 
 
-def _kernel(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
+def _kernel(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
     for row in rows:
-        plan = readable_plan(row)
+        plan = plans.get(row.id)
         if plan is None:
             continue
         namespace = namespace_of(row)
@@ -124,15 +129,17 @@ def _kernel(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
                 namespace.close()
 
 
-def _strangers(rows: Iterable[Attachment], host: Namespace) -> Iterable[Finding]:
+def _strangers(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
     """Links and elements of ours that belong to no attachment."""
-    plans = [plan for row in rows if (plan := readable_plan(row)) is not None]
     links = {row.host_link for row in rows}
     for name in link_names(host):
         if name.startswith(names.PREFIX) and name not in links:
             yield Finding("link", f"link {name} belongs to no attachment")
     elements = {
-        (it.set, tuple(it.key)) for plan in plans for it in plan.objects if isinstance(it, NftElement)
+        (it.set, tuple(it.key))
+        for plan in plans.values()
+        for it in plan.objects
+        if isinstance(it, NftElement)
     }
     for name in routed.SETS:
         for key in read_elements(host.netfilter, routed.TABLE.family, routed.TABLE.name, name) or ():
