@@ -51,7 +51,7 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch
     if not reserved.is_new and await _is_in_the_way(node, reserved, wanted, netns):
         # What an earlier operation did not finish, or a container that is gone.
         await relay(detaching(node, reserved.attachment))
-        reserved = await relay(_steps(node, wanted, netns, watch))
+        reserved = await _attached(node, wanted, netns, watch)
     if not reserved.is_new:
         await _repeat(node, reserved, wanted, netns, watch)
         return reserved
