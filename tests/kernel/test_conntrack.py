@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 import pytest
 
-from netloom.kernel.conntrack import forget
+from netloom.kernel.conntrack import forget, forget_to_ports
 from netloom.kernel.errors import InvalidObject, Malformed, Refused
 from netloom.kernel.namespace import Namespace
 from netloom.kernel.netlink import conntrack
@@ -105,6 +105,10 @@ def echo_request(source: str, target: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as sender:
         sender.bind((source, 0))
         sender.sendto(bytes([8, 0, 0xF7, 0xFF - 77, 0, 0, 0, 77]), (target, 0))
+
+
+def any_entry(_: conntrack.Entry) -> bool:
+    return True
 
 
 @families
@@ -226,6 +230,37 @@ def test_a_later_connection_with_the_same_addresses_and_ports_is_left_alone(trac
         tracking.netfilter.change(conntrack.DELETE, 0, conntrack.exactly(earlier))
     assert caught.value.errno == errno.ENOENT
     assert tracked(tracking) == 1
+
+
+@families
+def test_connections_to_a_port_are_forgotten(tracking: Namespace, family: int) -> None:
+    udp(ONE[family], TWO[family], 1000, 1001)
+    with tcp(ONE[family], TWO[family], 1000):
+        assert forget_to_ports(tracking, FAMILIES[family], [(socket.IPPROTO_TCP, 1000)], any_entry) == 1
+        assert {entry.original.protocol for entry in entries(tracking)} == {socket.IPPROTO_UDP}
+    udp_port = (socket.IPPROTO_UDP, 1001)
+    assert forget_to_ports(tracking, FAMILIES[family], [udp_port], any_entry) == 1
+    assert 1001 not in {entry.original.destination_port for entry in entries(tracking)}
+
+
+@pytest.mark.parametrize("port", [700, 705], ids=["both ways", "one way"])
+def test_connections_to_a_port_are_forgotten_in_every_zone(tracking: Namespace, port: int) -> None:
+    udp(ONE[4], TWO[4], port)
+    assert forget_to_ports(tracking, socket.AF_INET, [(socket.IPPROTO_UDP, port)], any_entry) >= 1
+    assert tracked(tracking) == 0
+
+
+def test_a_translated_connection_is_forgotten_by_the_port_that_it_was_made_to(tracking: Namespace) -> None:
+    udp(ONE[4], SERVICE, 53)
+    udp(ONE[4], TWO[4], 53)
+    echo_request(ONE[4], TWO[4])
+
+    def translated(entry: conntrack.Entry) -> bool:
+        return entry.reply.source != entry.original.destination
+
+    assert forget_to_ports(tracking, socket.AF_INET, [(socket.IPPROTO_UDP, 53)], translated) == 1
+    assert socket.inet_aton(SERVICE) not in {entry.original.destination for entry in entries(tracking)}
+    assert tracked(tracking) == 2
 
 
 @pytest.mark.parametrize("address", ["", "host", "10.9.0.0/24", "10.9.0"])
