@@ -23,7 +23,7 @@ from ..waiting import until_done
 from .difference import Difference
 from .errors import DeadlineExceeded, KernelError, QueueFull, Stopped
 from .namespace import Namespace
-from .objects import NftElement, NftTable, Scope
+from .objects import NftChain, NftElement, NftTable, Scope
 from .objects.nft import lay_down
 from .plan import Applied, Change, Impatience, Plan, Repair, Steps, applying, check, removing, repairing
 from .reaper import Reaper
@@ -36,12 +36,12 @@ DEFAULT_TIMEOUT = 10.0
 _UNDO_PATIENCE = 10.0
 
 
-def _none(_: Namespace) -> Iterable[NftElement]:
+def _none(_: Namespace) -> Iterable[NftChain | NftElement]:
     return ()
 
 
 # Asked on the dataplane's thread, with the host's namespace.
-Elements: TypeAlias = Callable[[Namespace], Iterable[NftElement]]
+Contents: TypeAlias = Callable[[Namespace], Iterable[NftChain | NftElement]]
 
 
 class Request(Future[T]):
@@ -205,17 +205,17 @@ class Dataplane:
         return self._accept("remove", lambda scope, _: removing(plan, scope), netns, timeout)
 
     def lay_down(
-        self, table: NftTable, elements: Elements = _none, *, timeout: float = DEFAULT_TIMEOUT
+        self, table: NftTable, contents: Contents = _none, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Request[None]:
-        """The host's table with its elements, in place of the one that we had there. It is not taken back.
+        """The host's table with its contents, in place of the one that we had there. It is not taken back.
 
-        Which elements, is asked when its turn has come: what was applied before is known by then, and what
-        is applied later finds the table.
+        What they are is asked when its turn has come: what was applied before is known by then, and what is
+        applied later finds the table.
         """
 
         def begin(scope: Scope, _: Impatience) -> Steps[None]:
             host = scope.at(table.on)
-            return _at_once(lambda: lay_down(host, table, tuple(elements(host))))
+            return _at_once(lambda: lay_down(host, table, contents(host)))
 
         return self._accept("add", begin, None, timeout)
 

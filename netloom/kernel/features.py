@@ -42,8 +42,20 @@ from .plan import Plan, applying, run
 _VETH = Veth("a", "b", peer_on="host")
 _NFT = NftTable("inet", "probe", "map verdicts { type ifname : verdict; }")
 _NAT = NftTable(
-    "inet", "probe", "chain out { type nat hook postrouting priority srcnat; masquerade\n}"
-)  # fmt: skip
+    "inet",
+    "probe",
+    """
+map ports { type inet_proto . inet_service : ipv4_addr . inet_service; }
+chain in {
+    type nat hook prerouting priority dstnat
+    fib daddr type local dnat ip to meta l4proto . th dport map @ports
+}
+chain out {
+    type nat hook postrouting priority srcnat
+    masquerade
+}
+""",
+)
 
 
 class Feature(NamedTuple):
@@ -63,7 +75,9 @@ FEATURES: Mapping[str, Feature] = {
         (_NFT, NftElement("inet", "probe", "verdicts", ("a",), verdict="accept")),
         essential=True,
     ),
-    "nat": Feature("masquerade and host ports", "CONFIG_NFT_MASQ", (_NAT,)),
+    "nat": Feature(
+        "masquerade and host ports", "CONFIG_NFT_MASQ, CONFIG_NFT_FIB_INET", (_NAT,), essential=True
+    ),
     "conntrack": Feature("forgetting connections of a removed container", "CONFIG_NF_CT_NETLINK"),
     "bridge": Feature("underlay and tenant networks", "CONFIG_BRIDGE", (Bridge("a"),)),
     "bridge-vlan": Feature(

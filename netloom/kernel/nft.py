@@ -24,6 +24,8 @@ from .errors import InvalidObject, KernelError, LibraryMissing
 _LIBRARY = "libnftables.so.1"
 _QUOTABLE = re.compile(r'[^"\\\0\n\r*]{1,128}')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_TEXT_OR_REMARK = re.compile(r'"[^"]*"|#[^\n]*')
+_REFUSED_WORDS = re.compile(r"\b(include|define|redefine|undefine)\b|\bflags\s+owner\b")
 _REASON = re.compile(r"Error: (?:Could not process rule: )?(.*)")
 _LONGEST_COMPLAINT = 2000
 _SPARE_DESCRIPTORS = 4
@@ -119,7 +121,8 @@ def _require_spare_descriptors() -> None:
 def _error(complaint: str) -> NftError:
     found = _REASON.search(complaint)
     reason = found.group(1) if found else "failed"
-    number = next((number for number in errno.errorcode if os.strerror(number) == reason), 0)
+    named = reason.partition("; did you mean ")[0]
+    number = next((number for number in errno.errorcode if os.strerror(number) == named), 0)
     words = complaint.strip() or reason
     if len(words) > _LONGEST_COMPLAINT:
         words = f"{words[:_LONGEST_COMPLAINT]}…"
@@ -136,3 +139,17 @@ def quoted(value: str) -> str:
 def require_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidObject(f"{name[:80]!r} is no name for a table, chain or set")
+
+
+def words_of(text: str, what: str) -> str:
+    """What is neither in quotes nor in remarks, of which the # is left.
+
+    Refuses words that reach beyond the place where the text stands.
+    """
+    words = _TEXT_OR_REMARK.sub(lambda found: "#" if found[0][0] == "#" else " ", text)
+    if '"' in words:
+        raise InvalidObject(f"the quotes of {what} do not match")
+    refused = _REFUSED_WORDS.search(words)
+    if refused:
+        raise InvalidObject(f"{what} has {refused[0]!r} in it, which a plan cannot have")
+    return words

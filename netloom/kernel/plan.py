@@ -244,10 +244,9 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
     try:
         for items in _runs(objects):
             _require_patience(impatience, items[0])
-            for item, undo in zip(items, _applied(items, scope), strict=True):
-                changes.append(Change(item.label, "kept" if undo is None else "made"))
-                if undo is not None:
-                    made.append((item, undo))
+            undos = list(zip(items, _applied(items, scope), strict=True))
+            changes += [Change(item.label, "kept" if undo is None else "made") for item, undo in undos]
+            made += _together([(item, undo) for item, undo in undos if undo is not None], scope)
             reach("kernel.made")
         _require_patience(impatience)
     except BaseException as error:
@@ -304,6 +303,12 @@ def removing(plan: Plan, scope: Scope) -> Steps[None]:
     failures = yield from _taking(undos)
     if failures:
         raise failures[0] if len(failures) == 1 else Incomplete(failures)
+
+
+def _together(made: list[tuple[AnyObject, Undo]], scope: Scope) -> list[tuple[AnyObject, Undo]]:
+    """Elements that came in one transaction go in one."""
+    elements = [item for item, _ in made if isinstance(item, NftElement)]
+    return [(elements[0], _removal_of_all(elements, scope))] if elements else made
 
 
 def _removal_of_all(elements: list[NftElement], scope: Scope) -> Undo:

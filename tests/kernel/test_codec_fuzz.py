@@ -378,6 +378,10 @@ READERS: dict[str, tuple[Callable[[Connection], object], tuple[bytes, ...]]] = {
         lambda own: nftables.read_element(own, "inet", "t", "s", addresses_to_sockets(), ("10.0.0.1",)),
         (_HEAD + nested(3, _ITEM), _HEAD + nested(3, _VERDICT)),
     ),
+    "are_there": (
+        lambda own: nftables.are_there(own, [nftables.Item(("inet", "t", "s"), A4, raw(1, A4))]),
+        (_HEAD + nested(3, _ITEM), _HEAD + nested(3, _VERDICT)),
+    ),
 }
 readers = pytest.mark.parametrize("reader", READERS)
 

@@ -15,9 +15,10 @@ import pytest
 
 from netloom.kernel.errors import KernelError, OutcomeUnknown, Refused
 from netloom.kernel.namespace import Namespace
-from netloom.kernel.netlink import address, connection, link, route
+from netloom.kernel.netlink import address, connection, link, nftables, route
+from netloom.kernel.netlink.attributes import text
 from netloom.kernel.netlink.connection import ROUTE, Connection
-from netloom.kernel.netlink.message import CREATE, EXCLUSIVE
+from netloom.kernel.netlink.message import ACK, CREATE, EXCLUSIVE
 
 pytestmark = pytest.mark.kernel
 
@@ -340,3 +341,56 @@ def test_a_request_that_is_too_large_to_send_is_refused(namespace: Namespace) ->
         namespace.route.change(link.NEW, 0, bytes(1 << 20))
     assert caught.value.errno == errno.EMSGSIZE
     namespace.route.index("lo")
+
+
+BEGIN, END, BATCH = 0x10, 0x11, bytes([0, 0, 0, 10])
+
+
+def batch(kind: int, payloads: list[bytes], flags: int = 0) -> list[tuple[int, int, bytes]]:
+    """A transaction of nftables, of which each request asks for an answer if the flags say so."""
+    *others, last = payloads
+    requests = [*((kind, flags, payload) for payload in others), (kind, flags | ACK, last)]
+    return [(BEGIN, 0, BATCH), *requests, (END, 0, BATCH)]
+
+
+def new_tables(number: int) -> list[bytes]:
+    return [bytes([1, 0, 0, 0]) + text(1, f"t{n}") for n in range(number)]
+
+
+NEW_TABLE, DELETE_TABLE = 10 << 8, 10 << 8 | 2
+
+
+def test_a_transaction_of_thousands_of_requests_is_answered_once(namespace: Namespace) -> None:
+    """All at once are more than the socket's buffers hold, there and back."""
+    own = namespace.netfilter
+    own.transact(batch(NEW_TABLE, new_tables(20_000), CREATE))
+    assert nftables.read_table(own, "inet", "t19999") == ""
+    own.transact(batch(DELETE_TABLE, new_tables(20_000)))
+    assert nftables.read_table(own, "inet", "t0") is None
+
+
+@pytest.mark.parametrize("flags", [0, ACK], ids=["asked once", "asked for each"])
+def test_of_thousands_of_refusals_the_first_is_told(namespace: Namespace, flags: int) -> None:
+    own = namespace.netfilter
+    own.transact(batch(NEW_TABLE, new_tables(1), CREATE))
+    for _ in range(2):  # what did not fit is not in the way of what follows
+        with pytest.raises(Refused) as refused:
+            own.transact(batch(DELETE_TABLE, new_tables(2000)[1:], flags))
+        assert refused.value.errno == errno.ENOENT
+        assert nftables.read_table(own, "inet", "t0") == ""
+
+
+def test_a_transaction_whose_answers_are_lost_is_of_unknown_outcome(namespace: Namespace) -> None:
+    own = namespace.netfilter
+    with pytest.raises(OutcomeUnknown):
+        own.transact(batch(NEW_TABLE, new_tables(2000), CREATE | ACK))
+    assert nftables.read_table(own, "inet", "t1999") == ""
+
+
+def test_a_transaction_is_refused_by_the_one_request_that_is_wrong(namespace: Namespace) -> None:
+    own = namespace.netfilter
+    tables = new_tables(500)
+    with pytest.raises(Refused) as refused:
+        own.transact(batch(NEW_TABLE, [*tables, tables[250], *new_tables(600)[500:]], CREATE | EXCLUSIVE))
+    assert refused.value.errno == errno.EEXIST
+    assert nftables.read_table(own, "inet", "t0") is None

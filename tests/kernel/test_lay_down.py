@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import socket
 import subprocess
 import threading
@@ -15,6 +17,7 @@ from netloom.kernel import (
     InvalidPlan,
     KernelError,
     Namespace,
+    NftChain,
     NftElement,
     NftTable,
     Plan,
@@ -40,6 +43,21 @@ def table(priority: int = 0) -> NftTable:
         f"{SETS}map verdicts {{ type ipv4_addr : verdict; }}\n"
         f"chain input {{ type filter hook input priority {priority}; "
         "iifname . ip saddr @sources accept; iifname . ip6 saddr @sources6 accept; udp dport 9 drop; }",
+        beside=("net-",),
+    )
+
+
+def chain(number: int) -> NftChain:
+    name = f"net-{number}"
+    return NftChain("inet", "t", name, (f"iifname @{name} return", "drop"), members="ifname")
+
+
+def leads(link: str, address: str, number: int) -> tuple[NftChain | NftElement, ...]:
+    """What an attachment has: the chain of its network, that it leads there, and that it is a member."""
+    return (
+        chain(number),
+        NftElement("inet", "t", "verdicts", (address,), verdict=f"goto net-{number}"),
+        NftElement("inet", "t", f"net-{number}", (link,)),
     )
 
 
@@ -129,10 +147,65 @@ def test_the_first_element_that_does_not_fit_is_named_and_all_stays_as_it_was(
 def test_what_the_kernel_refuses_leaves_all_as_it_was(host: Namespace) -> None:
     lay_down(host, table(), FEW)
     before = ruleset(host)
-    nowhere = NftElement("inet", "t", "verdicts", ("10.0.0.1",), verdict="jump nowhere")
+    two = [NftElement("inet", "t", "verdicts", ("10.0.0.1",), verdict=word) for word in ("accept", "drop")]
     with pytest.raises(KernelError, match="cannot lay down nft table inet t"):
-        lay_down(host, table(1), (*FEW, nowhere))
+        lay_down(host, table(1), (*FEW, *two))
     assert ruleset(host) == before
+
+
+def test_chains_and_their_members_come_with_it_in_any_order(host: Namespace) -> None:
+    """As often as attachments have them."""
+    contents = [
+        *FEW,
+        *itertools.chain(*(leads(f"nl{n}", f"10.0.1.{n}", n % 3) for n in range(9))),
+    ]
+    random.Random(1).shuffle(contents)
+    for _ in range(2):
+        lay_down(host, table(), contents)
+        assert check(Plan((table(), *contents)), Scope(host)) == []
+    assert {change.change for change in apply(Plan((table(), *contents)), Scope(host))} == {"kept"}
+
+
+def test_chains_that_are_no_longer_wanted_are_gone(host: Namespace) -> None:
+    lay_down(host, table(), (*leads("nl1", "10.0.1.1", 1), *leads("nl2", "10.0.1.2", 2)))
+    lay_down(host, table(1), leads("nl1", "10.0.1.1", 1))
+    assert check(Plan((table(1), *leads("nl1", "10.0.1.1", 1))), Scope(host)) == []
+    assert [found.what for found in chain(2).check(Scope(host))] == ["missing"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ((chain(1), NftChain("inet", "t", "net-1", ("accept",))), "twice"),
+        ((NftChain("inet", "t", "input", ("accept",)),), "beside"),
+        ((NftChain("inet", "t", "other", ("accept",)),), "beside"),
+        ((NftChain("inet", "other", "net-1", ("accept",)),), "not of"),
+        ((NftChain("inet", "t", "net-1", ("no such statement",)),), "lay down"),
+        ((NftChain("inet", "t", "net-1", ("jump nowhere",)),), "lay down"),
+        (leads("nl1", "10.0.1.1", 1)[1:2], "net-1"),
+        (leads("nl1", "10.0.1.1", 1)[2:], "net-1"),
+    ],
+    ids=["two of a name", "of the table", "of any name", "table", "rule", "way", "without it", "members"],
+)
+def test_a_chain_that_cannot_be_leaves_all_as_it_was(
+    host: Namespace, wrong: tuple[NftChain | NftElement, ...], word: str
+) -> None:
+    lay_down(host, table(), FEW)
+    before = ruleset(host)
+    with pytest.raises(KernelError, match=word):
+        lay_down(host, table(1), (*FEW, *wrong))
+    assert ruleset(host) == before
+
+
+def test_elements_fit_a_table_that_was_laid_down_in_another_form(host: Namespace) -> None:
+    """What was known of a set's keys is not taken for true of the set that came after it."""
+    before = NftTable("inet", "t", "set s { type ipv4_addr . mark; }")
+    after = NftTable("inet", "t", "set s { type mark . ipv4_addr; }")
+    lay_down(host, before, ())
+    apply(Plan((NftElement("inet", "t", "s", ("10.0.0.1", "7")),)), Scope(host))
+    lay_down(host, after, ())
+    apply(Plan((NftElement("inet", "t", "s", ("7", "10.0.0.1")),)), Scope(host))
+    assert list(nftables.read_elements(host.netfilter, "inet", "t", "s") or ()) == [("7", "10.0.0.1")]
 
 
 def test_twenty_thousand_elements_take_a_fraction_of_a_second(host: Namespace) -> None:
@@ -148,6 +221,16 @@ def test_twenty_thousand_elements_take_a_fraction_of_a_second(host: Namespace) -
         assert time.monotonic() - start < 1
         assert read is not None
         assert read.keys() == {element.key for element in elements}
+
+
+def test_twenty_thousand_elements_of_two_hundred_chains_take_little_more(host: Namespace) -> None:
+    contents = [it for n in range(10_000) for it in leads(f"nl{n}", f"10.0.{n >> 8}.{n & 255}", n % 200)]
+    for _ in range(2):
+        start = time.monotonic()
+        lay_down(host, table(), contents)
+        assert time.monotonic() - start < 3
+    assert len(nftables.read_elements(host.netfilter, "inet", "t", "verdicts") or ()) == 10_000
+    assert len(nftables.read_elements(host.netfilter, "inet", "t", "net-7") or ()) == 50
 
 
 def test_no_packet_meets_a_table_without_its_elements(host: Namespace) -> None:
@@ -219,6 +302,12 @@ def test_the_dataplane_lays_tables_down(dataplane: Dataplane, host: Namespace) -
     with pytest.raises(InvalidPlan):
         dataplane.lay_down(NftTable("inet", "t", SETS, on="attachment")).result(5)
     assert check(Plan((table(), *FEW)), Scope(host)) == []
+
+
+def test_the_dataplane_lays_down_chains_with_it(dataplane: Dataplane, host: Namespace) -> None:
+    contents = (*leads("nl1", "10.0.1.1", 1), *leads("nl2", "10.0.1.2", 1))
+    dataplane.lay_down(table(), lambda _: iter(contents)).result(5)
+    assert check(Plan((table(), *contents)), Scope(host)) == []
 
 
 def test_elements_are_read_with_their_values(host: Namespace) -> None:

@@ -18,10 +18,12 @@ from netloom.kernel import (
     NftTable,
     Plan,
     Scope,
+    Up,
     apply,
     check,
     remove,
 )
+from netloom.kernel.netlink import nftables
 
 pytestmark = pytest.mark.kernel
 
@@ -172,6 +174,97 @@ def test_an_element_that_is_spelled_twice_is_made_once(host: Namespace) -> None:
     assert check(plan, Scope(host)) == []
     remove(plan, Scope(host))
     assert check(plan, Scope(host)) != []
+
+
+PORTS = NftTable(
+    "inet",
+    "t",
+    "map ports { type inet_proto . ipv4_addr . inet_service : ipv4_addr . inet_service; }\n"
+    "map back { type ipv4_addr . inet_service : verdict; }\nset seen { type ipv4_addr . inet_service; }",
+)
+
+
+def mapped(number: int) -> Plan:
+    """So many mapped ports, of three elements each."""
+    elements: list[NftElement] = []
+    for n in range(number):
+        key = (f"10.0.{n >> 8}.{n & 255}", "80")
+        elements += [
+            NftElement("inet", "t", "ports", ("tcp", *key), value=("192.0.2.1", str(n + 1))),
+            NftElement("inet", "t", "back", key, verdict="accept"),
+            NftElement("inet", "t", "seen", key),
+        ]
+    return Plan(tuple(elements))
+
+
+def elements_there(host: Namespace) -> int:
+    return sum(
+        len(nftables.read_elements(host.netfilter, "inet", "t", s) or ()) for s in ("ports", "back", "seen")
+    )
+
+
+@pytest.mark.parametrize("number", [1000, 6667], ids=["3000", "20000"])
+def test_thousands_of_elements_come_and_go_in_one_transaction(host: Namespace, number: int) -> None:
+    PORTS.apply(Scope(host))
+    plan = mapped(number)
+    start = time.monotonic()
+    assert {change.change for change in apply(plan, Scope(host))} == {"made"}
+    assert elements_there(host) == 3 * number
+    remove(plan, Scope(host))
+    assert elements_there(host) == 0
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("number", [0, 1499, 2999])
+def test_of_thousands_all_are_made_or_none(host: Namespace, number: int) -> None:
+    PORTS.apply(Scope(host))
+    plan = mapped(1000)
+    element = plan.objects[number]
+    assert isinstance(element, NftElement)
+    other = {"ports": ' : "192.0.2.9" . 9', "back": " : drop", "seen": ""}[element.set]
+    key = " . ".join(element.key)
+    host.nft.run(f"add element inet t {element.set} {{ {key}{other} }}")
+    if element.set == "seen":  # just so
+        assert [change.change for change in apply(plan, Scope(host))].count("kept") == 1
+        return
+    with pytest.raises(Conflict):
+        apply(plan, Scope(host))
+    assert elements_there(host) == 1
+    with pytest.raises(Conflict):
+        remove(plan, Scope(host))
+    assert elements_there(host) == 1
+
+
+def test_of_thousands_those_go_that_are_there_and_ours(host: Namespace) -> None:
+    PORTS.apply(Scope(host))
+    plan = mapped(1000)
+    apply(plan, Scope(host))
+    nft(host, "delete element inet t seen { 10.0.0.1 . 80 }; delete element inet t back { 10.0.0.2 . 80 }")
+    nft(host, "add element inet t back { 10.0.0.2 . 80 : drop }")
+    with pytest.raises(Conflict) as refused:
+        remove(plan, Scope(host))
+    assert [found.field for found in refused.value.differences] == ["verdict"]
+    assert elements_there(host) == 1
+
+
+def test_a_plan_that_fails_takes_thousands_back_at_once(host: Namespace) -> None:
+    PORTS.apply(Scope(host))
+    start = time.monotonic()
+    with pytest.raises(KernelError):
+        apply(Plan((*mapped(1000).objects, Up("nobody"))), Scope(host))
+    assert time.monotonic() - start < 3
+    assert elements_there(host) == 0
+
+
+def test_an_element_is_removed_from_a_set_whose_keys_have_changed_meanwhile(host: Namespace) -> None:
+    """What was known of the set is asked again before an element counts as gone."""
+    NftTable("inet", "t", "map m { type ipv4_addr . mark : mark; }").apply(Scope(host))
+    apply(Plan((NftElement("inet", "t", "m", ("10.0.0.1", "7"), value=("1",)),)), Scope(host))
+    nft(host, "delete table inet t")
+    NftTable("inet", "t", "map m { type mark . ipv4_addr : mark; }").apply(Scope(host))
+    nft(host, "add element inet t m { 7 . 10.0.0.1 : 1 }")
+    remove(Plan((NftElement("inet", "t", "m", ("7", "10.0.0.1"), value=("1",)),)), Scope(host))
+    assert nftables.read_elements(host.netfilter, "inet", "t", "m") == {}
 
 
 def test_an_element_is_gone_already_if_somebody_flushes_the_ruleset_meanwhile(host: Namespace) -> None:

@@ -35,6 +35,7 @@ from netloom.kernel import (
     Macvlan,
     Namespace,
     Neighbour,
+    NftChain,
     NftElement,
     NftTable,
     Plan,
@@ -278,6 +279,7 @@ class Builder:
         self.objects: list[AnyObject] = []
         self.links: list[Thing] = []
         self.tables: list[tuple[Where, Literal["inet", "ip"], str]] = []
+        self.chains: list[NftChain] = []
         self.number = 0
         for where in PLACES:
             self.links.append(Thing(where, "lo", "lo", up=True, foreign=True))
@@ -558,7 +560,29 @@ class Builder:
         on, name = self.where(), self.fresh("t")
         family, body = self.draw(st.sampled_from(BODIES))
         self.tables.append((on, family, name))
-        self.add(NftTable(family, name, body, on=on))
+        self.add(NftTable(family, name, body, on=on, beside=("k-",)))
+
+    def chain(self) -> None:
+        """One that many lead to is there as often as it is wanted, and once."""
+        if not self.tables:
+            return
+        on, of, table = self.draw(st.sampled_from(self.tables))
+        members = self.draw(st.booleans())
+        name = "k-members" if members else f"k-{self.draw(st.integers(1, 2))}"
+        rules = (f"iifname @{name} accept", "jump y") if members else (f"meta mark {name[2:]} accept", "drop")
+        chain = NftChain(of, table, name, rules, members="ifname" if members else "", on=on)
+        self.chains.append(chain)
+        self.add(chain)
+
+    def element_to_a_chain(self) -> None:
+        if not self.chains:
+            return
+        chain = self.draw(st.sampled_from(self.chains))
+        name = self.draw(IFNAMES)
+        of, table, on = chain.family, chain.table, chain.on
+        self.add(NftElement(of, table, "c", (name,), verdict=f"goto {chain.name}", on=on))
+        if chain.members:
+            self.add(NftElement(of, table, chain.name, (name,), on=on))
 
     def element(self) -> None:
         if not self.tables:
@@ -585,7 +609,7 @@ BUILDERS: tuple[Callable[[Builder], None], ...] = (
     Builder.route_to_nowhere, Builder.route_to_here, Builder.route_of_many, Builder.rule, Builder.rule,
     Builder.neighbour, Builder.neighbour, Builder.forwarding, Builder.forwarding, Builder.ingress,
     Builder.redirect, Builder.shaper, Builder.sysctl, Builder.sysctl_of_a_link, Builder.table,
-    Builder.element, Builder.element,
+    Builder.element, Builder.element, Builder.chain, Builder.chain, Builder.element_to_a_chain,
 )  # fmt: skip
 
 PLACES: tuple[Where, ...] = ("host", "attachment")
@@ -731,6 +755,8 @@ IMPOSSIBLE: tuple[AnyObject, ...] = (
     Sysctl("net/ipv4/ip_default_ttl", "1000"),
     NftTable("inet", "no5", "chain x { no such statement\n}"),
     NftElement("inet", "nobody", "s", ("10.0.0.1",)),
+    NftChain("inet", "nobody", "no6", ("accept",)),
+    NftChain("inet", "nobody", "no7", ("no such statement",)),
 )
 # What is in the way on foreign ground, and is not as wanted.
 TAKEN: tuple[AnyObject, ...] = (
@@ -749,6 +775,7 @@ TAKEN: tuple[AnyObject, ...] = (
     Shaper("f1", 1000, 10000, 10000),
     NftTable("inet", "foreign", "set s { type ipv4_addr; }"),
     NftElement("inet", "foreign", "m", ("10.0.0.1",), ("10.0.0.3",)),
+    NftChain("inet", "foreign", "foreign", ("accept",)),
 )
 
 

@@ -24,7 +24,7 @@ ROUTE, NETFILTER, GENERIC = 0, 12, 16
 
 _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
-_SO_RCVBUFFORCE = 33
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
 _SO_ATTACH_FILTER, _SO_NETNS_COOKIE = 26, 71
 _BPF = struct.Struct("=HBBI")
@@ -109,34 +109,61 @@ class Connection:
                 raise
             raise OutcomeUnknown(str(error), errno=errno.ETIMEDOUT) from None
 
-    def transact(self, requests: Sequence[tuple[int, int, bytes]]) -> list[Refused | None]:
-        """Sends requests as one datagram, and gives back what became of those that ask for an answer."""
+    def transact(self, requests: Sequence[tuple[int, int, bytes]]) -> None:
+        """Sends requests of which the kernel does all or none, as one datagram. Raises the first refusal.
+
+        Refusals come unasked. Let only the last request ask for an answer: those to a few hundred would not
+        fit the socket's buffer.
+        """
         if not self._settled:
             self._drain()
         self._settled = False
-        datagram = b""
-        awaited: dict[int, int] = {}
+        parts: list[bytes] = []
+        ours: set[int] = set()
+        awaited: set[int] = set()
         for kind, flags, payload in requests:
             self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
-            datagram += HEADER.pack(16 + len(payload), kind, flags | REQUEST, sequence, 0)
-            datagram += payload + bytes(-len(payload) % 4)
+            ours.add(sequence)
             if flags & ACK:
-                awaited[sequence] = len(awaited)
-        verdicts: list[Refused | None] = [None] * len(awaited)
+                awaited.add(sequence)
+            parts += (
+                HEADER.pack(16 + len(payload), kind, flags | REQUEST, sequence, 0),
+                payload,
+                bytes(-len(payload) % 4),
+            )
+        self._send_large(b"".join(parts))
+        lost: OutcomeUnknown | None = None
+        while awaited:
+            try:
+                size = self._receive(socket.MSG_DONTWAIT if lost else 0)
+            except OutcomeUnknown as cause:
+                # Answers did not fit. Nearly all of them are refusals, and the first of them did.
+                lost = cause
+                continue
+            except KernelError as error:
+                if error.errno == errno.ETIMEDOUT:
+                    raise lost or OutcomeUnknown(str(error), errno=errno.ETIMEDOUT) from None
+                raise
+            for found in message.split(bytes(memoryview(self._buffer)[:size])):
+                if found.kind == message.ERROR and found.port == self._port and found.sequence in ours:
+                    refused = message.verdict(found)
+                    if refused is not None:
+                        raise refused
+                    awaited.discard(found.sequence)
+        self._settled = lost is None
+
+    def _send_large(self, datagram: bytes) -> None:
         try:
-            self._socket.send(datagram)
-            while awaited:
-                for found in message.split(bytes(memoryview(self._buffer)[: self._receive()])):
-                    if found.kind == message.ERROR and found.port == self._port:
-                        refused = message.verdict(found)
-                        if found.sequence in awaited:
-                            verdicts[awaited.pop(found.sequence)] = refused
-                        elif refused is not None:  # of what holds the others together: it is for all
-                            return [refused] * len(verdicts)
+            try:
+                self._socket.send(datagram)
+            except OSError as cause:
+                if cause.errno != errno.EMSGSIZE:
+                    raise
+                # The kernel has looked at its size, and at nothing else.
+                self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(datagram))
+                self._socket.send(datagram)
         except OSError as cause:
             raise _failure(cause) from None
-        self._settled = True
-        return verdicts
 
     def _await(self, sequence: int) -> None:
         size = self._receive()
@@ -155,6 +182,10 @@ class Connection:
         for answer in self._question(kind, flags | ACK, payload):
             found = answer.payload if found is None else found
         return found
+
+    def ask_for_several(self, kind: int, payload: bytes) -> list[bytes]:
+        """The payloads of the answers to a question about several things, which must all be there."""
+        return [answer.payload for answer in self._question(kind, ACK, payload)]
 
     def dump(self, kind: int, payload: bytes) -> list[bytes]:
         """The payloads of all that there is. A dump that was interrupted is asked for again."""
@@ -268,9 +299,9 @@ class Connection:
                     yield found
             size = self._receive()
 
-    def _receive(self) -> int:
+    def _receive(self, flags: int = 0) -> int:
         try:
-            size = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
+            size = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC | flags)
         except OSError as cause:
             if cause.errno == errno.ENOBUFS:
                 raise OutcomeUnknown("an answer was lost", errno=errno.ENOBUFS) from None

@@ -9,7 +9,9 @@ from .base import Departure, LinkName, Object, Scope, Undo, Where
 from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
 from .link import LinkObject
 from .neighbour import Forwarding, Neighbour
-from .nft import NftElement, NftTable
+from .nft import NftTable
+from .nft_chain import NftChain
+from .nft_element import NftElement
 from .port import BridgePort, PortVlan, VrfMember
 from .route import Hop, Route
 from .rule import Rule
@@ -21,14 +23,14 @@ from .veth import Veth
 from .wireguard import WireguardDevice, WireguardPeer
 
 AnyObject: TypeAlias = (
-    Address | Bridge | BridgePort | Dummy | Forwarding | Ifb | Ingress | Macvlan | Neighbour | NftElement
-    | NftTable | PortVlan | Redirect | Route | Rule | Shaper | Sysctl | Tap | Up | Veth | Vlan | Vrf
-    | VrfMember | Vxlan | WireguardDevice | WireguardPeer
+    Address | Bridge | BridgePort | Dummy | Forwarding | Ifb | Ingress | Macvlan | Neighbour | NftChain
+    | NftElement | NftTable | PortVlan | Redirect | Route | Rule | Shaper | Sysctl | Tap | Up | Veth | Vlan
+    | Vrf | VrfMember | Vxlan | WireguardDevice | WireguardPeer
 )  # fmt: skip
 
 __all__ = [
     "Address", "AnyObject", "Bridge", "BridgePort", "Departure", "Dummy", "Forwarding", "Hop", "Ifb",
-    "Ingress", "LinkName", "LinkObject", "Macvlan", "Neighbour", "NftElement", "NftTable", "Object",
-    "PortVlan", "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up", "Veth", "Vlan",
-    "Vrf", "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
+    "Ingress", "LinkName", "LinkObject", "Macvlan", "Neighbour", "NftChain", "NftElement", "NftTable",
+    "Object", "PortVlan", "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up",
+    "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
 ]  # fmt: skip

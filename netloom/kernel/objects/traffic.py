@@ -21,6 +21,8 @@ from .link import name_for
 # A root qdisc with this handle ("nl") is ours: `tc qdisc` shows it as 6e6c:.
 HANDLE = 0x6E6C0000
 
+_LACKS_MATCHALL = ("lacks", "matchall")
+
 
 class Ingress(Object, frozen=True, tag="ingress"):
     """The hook at which filters see what arrives on a link (and, with `clsact`, what leaves it)."""
@@ -100,14 +102,21 @@ class Redirect(Object, frozen=True, tag="redirect"):
 
     def apply(self, scope: Scope) -> Undo | None:
         # The kernel would add a second u32 filter of the same priority without a word.
-        if self._is_there(scope):
-            return None
-        if self.classifier == "auto":
+        found = self._find(scope)
+        if found is not None:
+            if not _leads_nowhere(found):
+                return self._keep(scope)
+            self.remove(scope)
+        if self.classifier != "auto":
+            return self._make(scope, self.classifier)
+        # To be refused takes time, and may start a process that looks for a module.
+        lacks_matchall = scope.host.findings.get(_LACKS_MATCHALL)
+        if not lacks_matchall:
             try:
                 return self._make(scope, "matchall")
             except Unsupported:
-                return self._make(scope, "u32")
-        return self._make(scope, self.classifier)
+                scope.host.findings[_LACKS_MATCHALL] = True
+        return self._make(scope, "u32")
 
     def _make(self, scope: Scope, kind: str) -> Undo:
         connection = scope.at(self.on).route
@@ -122,7 +131,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
 
     def check(self, scope: Scope) -> list[Difference]:
         found = self._find(scope)
-        if found is None:
+        if found is None or _leads_nowhere(found):
             return missing(self.label)
         fields: list[tuple[str, object, object]] = [
             ("target", self.to, name_for(scope.at(self.on), found.redirect, self.to) or "none"),
@@ -148,7 +157,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
         found = self._find(scope)
         if found is None:
             return
-        if found.redirect:  # 0: the link that it led to is gone
+        if found.redirect:
             differences = compare(
                 self.label,
                 ("target", self.to, name_for(scope.at(self.on), found.redirect, self.to) or "none"),
@@ -162,6 +171,11 @@ class Redirect(Object, frozen=True, tag="redirect"):
         if found.kind == "u32" and self._find(scope) is None:
             table = structs.replace(found, handle=0)
             self._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, table))
+
+
+def _leads_nowhere(found: filters.Filter) -> bool:
+    """The link that it led to is gone. It drops everything."""
+    return found.redirect == 0
 
 
 class Shaper(Object, frozen=True, tag="shaper"):

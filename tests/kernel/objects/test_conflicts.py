@@ -215,17 +215,27 @@ def test_a_link_that_was_up_already_stays_up_when_the_plan_fails(stage: Stage) -
     assert changed(before, stage.snapshot(PAIR)) == []
 
 
-def test_a_redirect_to_a_link_that_is_gone_is_found_and_removed(stage: Stage) -> None:
+def test_a_redirect_to_a_link_that_is_gone_counts_as_missing_and_goes(stage: Stage) -> None:
     redirect = Redirect("nl1", "nl2")
     stage.set((*BOTH_UP, Ingress("nl1")))
     before = [line for line in stage.snapshot(redirect) if " filter " in line]
     stage.set((redirect,))
     stage.by_hand(["ip link del nl2"])
 
-    assert [found.field for found in redirect.check(stage.scope)] == ["target"]
+    assert [found.what for found in redirect.check(stage.scope)] == ["missing"]
 
     redirect.remove(stage.scope)
     assert [line for line in stage.snapshot(redirect) if " filter " in line] == before
+
+
+def test_a_redirect_takes_the_place_of_one_that_leads_nowhere(stage: Stage) -> None:
+    redirect = Redirect("nl1", "nl2")
+    stage.set((*BOTH_UP, Ingress("nl1"), redirect))
+    whole = [line for line in stage.snapshot(redirect) if " filter " in line]
+    stage.by_hand(["ip link del nl2", "ip link add nl2 type bridge"])
+    redirect.apply(stage.scope)
+    assert redirect.check(stage.scope) == []
+    assert len([line for line in stage.snapshot(redirect) if " filter " in line]) == len(whole)
 
 
 def test_a_filter_that_sends_only_some_packets_there_is_not_the_redirect(stage: Stage) -> None:

@@ -17,6 +17,7 @@ from netloom.kernel import (
     Plan,
     PortVlan,
     Redirect,
+    Refused,
     Unsupported,
     Up,
     Vlan,
@@ -25,6 +26,7 @@ from netloom.kernel import (
     apply,
     remove,
 )
+from netloom.kernel.netlink.connection import Connection
 
 from . import listed
 from .full_rows import KEYS, text
@@ -89,6 +91,23 @@ def test_a_plan_that_fails_for_a_feature_takes_back_what_it_made(stage: Stage) -
 def test_a_redirect_takes_what_the_kernel_has(stage: Stage) -> None:
     stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2", classifier="auto")))
     assert Redirect("nl1", "nl2", classifier="u32").check(stage.scope) == []
+
+
+def test_what_the_kernel_lacks_is_asked_for_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2")))
+    refusals: list[Refused] = []
+    change = Connection.change
+
+    def counted(connection: Connection, kind: int, flags: int, payload: bytes) -> None:
+        try:
+            change(connection, kind, flags, payload)
+        except Refused as refused:
+            refusals.append(refused)
+            raise
+
+    monkeypatch.setattr(Connection, "change", counted)
+    stage.set((Redirect("nl1", "nl2", priority=2), Redirect("nl1", "nl2", priority=3)))
+    assert refusals == []
 
 
 @pytest.mark.parametrize("item", [Vlan("v7", "absent", 7), PortVlan("absent", 7), PortVlan("nl1", 7)])

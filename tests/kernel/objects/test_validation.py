@@ -65,6 +65,23 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     "ingress": ({"link": "l"}, {"link": LINK}),
     "macvlan": ({"name": "l", "parent": "p"}, {"name": LINK, "parent": LINK, "mac": MACS}),
     "neighbour": ({"link": "l", "address": "10.0.0.1"}, {"link": LINK, "address": IPS, "mac": MACS}),
+    "nft-chain": (
+        {"family": "inet", "table": "t", "name": "c", "rules": ["accept"]},
+        {
+            "table": ("", "a b", "a{", "1a", "a;b", "a\n", "a" * 129),
+            "name": ("", "a b", "@c", "a}", "a" * 129),
+            "rules": (
+                [""], [" "], ["accept; drop"], ["accept\ndrop"], ["accept\r"], ["a\0b"], ["accept \\"],
+                ["accept # why"], ["tcp dport { 1, 2 } drop"], ["}"], ["}\ntable ip t {"], ["{"],
+                ['iifname "a'], ['comment "a\nb"'], ['include "/etc/passwd"'], ["define x = 1"], ["drop $x"],
+                ["ip saddr @c drop"], ["ip saddr @others drop"], ["ip saddr @th drop"], ["ip saddr @ c drop"],
+                ["goto c"],
+            ),
+            "members": (
+                "ipv5_addr", "ifname; ", "ifname . ", ".", " ", "ifname.ipv4_addr", "ifname }", "verdict",
+            ),
+        },
+    ),
     "nft-element": (
         {"family": "inet", "table": "t", "set": "s", "key": ["k"]},
         {
@@ -72,7 +89,9 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
             "set": ("", "a b", "@s", "a}"),
             "key": ([], [""], ['a"b'], ["a\\b"], ["a\nb"], ["a\0b"], ["a" * 129], ["a*"]),
             "value": ([], [""], ['a"b']),
-            "verdict": ("", "maybe", "jump", "jump a b", "accept; drop", "jump a}", "accept\n"),
+            "verdict": (
+                "", "maybe", "jump", "jump a b", "accept; drop", "jump a}", "accept\n", f"jump {'a' * 129}",
+            ),
         },
     ),
     "nft-table": (
@@ -80,6 +99,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
         {
             "name": ("", "a b", "a;", "1a"),
             "body": ("}", "chain x {", "} table ip t {", 'chain x { comment "}', "chain x { # }"),
+            "beside": ([""], ["a b"], ["-a"]),
         },
     ),
     "port-vlan": ({"link": "l", "vlan": 1}, {"link": LINK, "vlan": (0, -1, 4095)}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from netloom.kernel import (
     Ifb,
     Ingress,
+    NftChain,
     NftElement,
     NftTable,
     Redirect,
@@ -113,7 +114,12 @@ map marks { type ipv4_addr : mark; }
 chain side { counter drop; }
 chain forward { type filter hook forward priority 0; policy accept; iifname vmap @verdicts; }
 """
-TABLE = NftTable("inet", "netloom", BODY)
+TABLE = NftTable("inet", "netloom", BODY, beside=("leave-",))
+PRIVATE = (
+    "ip daddr 10.0.0.0/8 return",
+    'ip6 daddr fd00::/8 counter return comment "ours; all"',
+    "masquerade",
+)
 
 
 def _element(name: str, set_: str, key: tuple[str, ...], line: str, *drifts: Drift, **of: object) -> Row:
@@ -152,6 +158,67 @@ NFTABLES = (
         "nft table that sees a bridge",
         NftTable("bridge", "netloom", "chain x { ether saddr 02:00:00:00:00:01 drop; }"),
         (gone("nft flush chain bridge netloom x", "chain x"),),
+    ),
+    Row(
+        "nft chain",
+        NftChain("inet", "netloom", "leave-1", PRIVATE),
+        (
+            gone("nft delete chain inet netloom leave-1"),
+            left("nft delete table inet netloom"),
+            conflict("nft add rule inet netloom leave-1 drop", "rules"),
+            conflict("nft insert rule inet netloom leave-1 accept", "rules"),
+            conflict("nft flush chain inet netloom leave-1", "rules"),
+            conflict("nft 'add set inet netloom leave-1 { type ifname; }'", "members"),
+            conflict(
+                (
+                    "nft delete chain inet netloom leave-1",
+                    "nft 'add chain inet netloom leave-1 { type filter hook input priority 0; }'",
+                ),
+                "rules",
+            ),
+        ),
+        setup=(TABLE,),
+    ),
+    Row(
+        "nft chain with members",
+        NftChain(
+            "inet",
+            "netloom",
+            "leave-2",
+            ("iifname . ip saddr @leave-2 jump side", "oifname . ip daddr @leave-2 drop", "@th,16,16 7 drop"),
+            members="ifname . ipv4_addr",
+        ),
+        (
+            gone(("nft delete chain inet netloom leave-2", "nft delete set inet netloom leave-2")),
+            conflict("nft delete chain inet netloom leave-2", "rules"),
+            conflict(
+                ("nft flush chain inet netloom leave-2", "nft delete set inet netloom leave-2"),
+                "rules",
+                "members",
+            ),
+            conflict(
+                (
+                    "nft flush chain inet netloom leave-2",
+                    "nft delete set inet netloom leave-2",
+                    "nft 'add set inet netloom leave-2 { type ipv4_addr; }'",
+                ),
+                "rules",
+                "members",
+            ),
+        ),
+        setup=(TABLE,),
+    ),
+    Row(
+        "nft chain of a bridge's table, in the attachment",
+        NftChain("bridge", "guard", "c-1", ("ether type arp accept", "drop"), on="attachment"),
+        (gone("nft delete chain bridge guard c-1", where="attachment"),),
+        setup=(NftTable("bridge", "guard", "", beside=("c-",), on="attachment"),),
+    ),
+    Row(
+        "nft chain without rules",
+        NftChain("inet", "netloom", "leave-3", ()),
+        (conflict("nft add rule inet netloom leave-3 accept", "rules"),),
+        setup=(TABLE,),
     ),
     _element("nft element of a concatenation", "pods", ("10.0.0.2", "nl1"), '10.0.0.2 . "nl1"'),
     _element("nft element of IPv6", "pods6", ("FD00::0:2",), "fd00::2"),
