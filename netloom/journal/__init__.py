@@ -9,9 +9,10 @@ from .errors import Closed, Damaged, InUse, JournalError, NewerSchema, Unwritabl
 from .file import boottime, empty, in_memory, read_only
 from .journal import Answer, Journal
 from .ledger import Ledger
-from .records import Attachment, Operation, Place, State
+from .records import Attachment, Operation, Place, Port, State
 
 __all__ = [
     "Answer", "Attachment", "Closed", "Damaged", "InUse", "Journal", "JournalError", "Ledger",
-    "NewerSchema", "Operation", "Place", "State", "Unwritable", "boottime", "empty", "in_memory", "read_only",
+    "NewerSchema", "Operation", "Place", "Port", "State", "Unwritable", "boottime", "empty", "in_memory",
+    "read_only",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple, fields
 
 from ..cni import AttachmentKey
-from .records import Attachment, Operation, Place, State
+from .records import Attachment, Operation, Place, Port, State
 
 _COLUMNS = tuple(field.name for field in fields(Attachment))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM attachment"
@@ -17,6 +17,7 @@ _INSERT = (
     f"INSERT INTO attachment ({', '.join(_COLUMNS[1:])}) VALUES ({', '.join('?' * (len(_COLUMNS) - 1))})"
 )
 _PLACE = "SELECT id, network, container_id, ifname, state, host_link, netns, netns_device, netns_inode"
+_PORT = tuple(field.name for field in fields(Port))
 _OF_KEY = "network = ? AND container_id = ? AND ifname = ?"
 
 OPERATIONS_KEPT = 5000
@@ -79,8 +80,10 @@ class Ledger:
         query = "SELECT 1 FROM attachment WHERE host_link = ?"
         return self.connection.execute(query, (host_link,)).fetchone() is not None
 
-    def reserve(self, attachment: Attachment, scope: str, ips: Sequence[bytes]) -> int:
-        """A pending attachment with its addresses: there is no moment at which one is without the other."""
+    def reserve(
+        self, attachment: Attachment, scope: str, ips: Sequence[bytes], ports: Sequence[Port] = ()
+    ) -> int:
+        """A pending attachment with its addresses and ports: there is no moment at which one is without."""
         number = self.connection.execute(_INSERT, astuple(attachment)[1:]).lastrowid
         assert number is not None
         for ip in ips:
@@ -93,6 +96,10 @@ class Ledger:
             )
             if taken.rowcount != 1:
                 raise sqlite3.IntegrityError(f"address {ip.hex()} of {scope!r} is held already")
+        self.connection.executemany(
+            f"INSERT INTO port ({', '.join(_PORT)}, attachment) VALUES (?, ?, ?, ?, ?, ?)",
+            [(*astuple(port), number) for port in ports],
+        )
         return number
 
     def set_state(self, number: int, state: State) -> None:
@@ -116,7 +123,33 @@ class Ledger:
                 "UPDATE address SET attachment = NULL, released = ? WHERE attachment = ?",
                 (resting_since, number),
             )
+        self.connection.execute("DELETE FROM port WHERE attachment = ?", (number,))
         self.connection.execute("DELETE FROM attachment WHERE id = ?", (number,))
+
+    # Ports of the host.
+
+    def port_holder(self, wanted: Port) -> Attachment | None:
+        """Who has a port, of all addresses or of the same one. A port of all is in the way of any."""
+        row = self.connection.execute(
+            "SELECT attachment FROM port WHERE protocol = ? AND host_port = ? AND length(host_ip) = ? "
+            "AND (host_ip IN (?, zeroblob(length(host_ip))) OR ? = zeroblob(length(host_ip))) LIMIT 1",
+            (wanted.protocol, wanted.host_port, len(wanted.host_ip), wanted.host_ip, wanted.host_ip),
+        ).fetchone()
+        return None if row is None else self.by_id(row[0])
+
+    def ports(self) -> list[tuple[int, Port]]:
+        """All that are held, by number; each with the attachment's."""
+        rows = self.connection.execute(
+            f"SELECT attachment, {', '.join(_PORT)} FROM port ORDER BY host_port, protocol, host_ip"
+        )
+        return [(row[0], Port(**dict(zip(_PORT, row[1:], strict=True)))) for row in rows]
+
+    def count_ports(self) -> tuple[int, int]:
+        """How many are held of IPv4 addresses, and how many of IPv6."""
+        counted = dict(
+            self.connection.execute("SELECT length(host_ip), count(*) FROM port GROUP BY length(host_ip)")
+        )
+        return counted.get(4, 0), counted.get(16, 0)
 
     # Addresses.
 
@@ -128,6 +161,9 @@ class Ledger:
         yield from self.connection.execute(
             "SELECT scope, ip, attachment FROM address WHERE attachment IS NOT NULL"
         )
+
+    def resting(self) -> list[bytes]:
+        return [row[0] for row in self.connection.execute("SELECT ip FROM address WHERE attachment IS NULL")]
 
     def holder(self, scope: str, ip: bytes) -> int | None:
         row = self.connection.execute(

@@ -46,6 +46,16 @@ class Attachment(Struct, frozen=True, kw_only=True):
         return AttachmentKey(self.network, self.container_id, self.ifname)
 
 
+class Port(Struct, frozen=True, kw_only=True):
+    """A port of the host, and where it leads to. A `host_ip` of zeros stands for all of its family."""
+
+    protocol: str
+    host_port: int
+    host_ip: bytes
+    ip: bytes
+    port: int
+
+
 class Place(Struct, frozen=True):
     """Where an attachment is: what is needed to see whether it is still there."""
 

@@ -78,7 +78,22 @@ CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT R
 # The number of a namespace's inode is given again as soon as it is gone, its cookie never. 0: not known.
 _COOKIE = "ALTER TABLE attachment ADD COLUMN netns_cookie INTEGER NOT NULL DEFAULT 0;"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _COOKIE)
+# Of the host, and where it leads to. An address of zeros is all of its family's.
+_PORTS = """
+CREATE TABLE port (
+    protocol TEXT NOT NULL,
+    host_port INTEGER NOT NULL,
+    host_ip BLOB NOT NULL CHECK (length(host_ip) IN (4, 16)),
+    ip BLOB NOT NULL CHECK (length(ip) = length(host_ip)),
+    port INTEGER NOT NULL,
+    attachment INTEGER NOT NULL REFERENCES attachment (id),
+    PRIMARY KEY (protocol, host_port, host_ip)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX port_by_attachment ON port (attachment);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _COOKIE, _PORTS)
 VERSION = len(MIGRATIONS)
 
 
