@@ -20,7 +20,7 @@ from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace
 from netloom.kernel.netlink.nftables import read_elements
 from netloom.kernel.objects.link import link_names
-from netloom.modes import names, routed
+from netloom.modes import names, table
 
 _PATIENCE = 20.0
 # Whatever ends the demo, nothing that it started outlives it.
@@ -100,10 +100,10 @@ class Agent:
     def left_in_kernel(self) -> list[str]:
         """Links and firewall elements of attachments."""
         with Namespace.own() as host:
-            found = [name for name in link_names(host) if name.startswith(names.PREFIX)]
-            for name in ("sources4", "sources6"):
-                table = routed.TABLE
-                elements = read_elements(host.netfilter, table.family, table.name, name) or ()
+            found = [name for name in link_names(host) if names.host_link_of(name) is not None]
+            for name in table.SETS:
+                of = table.TABLE
+                elements = read_elements(host.netfilter, of.family, of.name, name) or ()
                 found += [" . ".join(key) for key in elements]
         return found
 

@@ -9,10 +9,11 @@ import os
 from ..cni import InvalidNetns, IOFailure, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
-from ..journal import JournalError, boottime
+from ..journal import Attachment, JournalError, boottime
 from ..kernel import Change, KernelError, Namespace, Plan, Veth
+from ..modes import ports
 from .delete import detaching
-from .failure import AttachedElsewhere
+from .failure import AttachedElsewhere, PortTaken
 from .network import network_of
 from .node import Node
 from .presence import is_another, is_dead, leads_there
@@ -57,19 +58,38 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch
         return reserved
     reach("add.committed")
     node.recent.append(reserved.attachment.id)
+    await node.flows.came(ports.of_plan(reserved.plan))
+    watch.lap("flows")
     return reserved
 
 
 async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
-    """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that."""
+    """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
+
+    Nor for the grace of a container that is gone, whose host port its successor wants.
+    """
     for _ in range(_TRIES - 1):
         try:
             return await relay(_steps(node, wanted, netns, watch))
+        except PortTaken as error:
+            if not await _has_left(node, error.holder):
+                raise
         except KernelError as error:
             if error.errno != errno.ENOENT:
                 raise
-        await node.keep_guarded()
+            await node.keep_guarded()
     return await relay(_steps(node, wanted, netns, watch))
+
+
+async def _has_left(node: Node, holder: Attachment) -> bool:
+    """Takes away an attachment of a namespace that is gone. Not while somebody is at work on it."""
+    if node.turns.is_busy(holder.key) or not await is_dead(node, holder) or node.turns.is_busy(holder.key):
+        return False
+    async with node.turns.of(holder.key):
+        found = await node.journal.ask(lambda ledger: ledger.by_id(holder.id))
+        if found is not None:
+            await relay(detaching(node, found))
+    return True
 
 
 def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Steps[Reserved]:

@@ -49,6 +49,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
             node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
             server = Server(settings.socket, Answers(node).serve, refuse)
             tasks = [loop.create_task(_tick(node, server)), loop.create_task(_listen(node))]
+            flows = loop.create_task(node.flows.run(node))
             # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
             gc.collect()
             gc.freeze()
@@ -62,7 +63,9 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
                 for task in tasks:
                     task.cancel()
                 await server.close(settings.patience)
-                await asyncio.gather(*tasks, return_exceptions=True)
+                flows.cancel()
+                await asyncio.gather(*tasks, flows, return_exceptions=True)
+                await node.flows.forget(node)
     finally:
         await asyncio.to_thread(journal.close)
 

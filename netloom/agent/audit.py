@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from ..ipam import Pool, SqlHoldings, free_addresses, usage
 from ..journal import Attachment, Ledger, boottime
-from ..kernel import KernelError, Namespace, NftElement, Plan, Route, Scope, check
-from ..kernel.netlink.nftables import read_elements
+from ..kernel import KernelError, Namespace, NftChain, NftElement, Plan, Route, Scope, check
 from ..kernel.objects.link import link_names
 from ..kernel.values import packed_network, shown_ip
-from ..modes import names, routed
+from ..modes import names, ports, table
+from . import contents
+from .held_port import port_of
 from .node import namespace_of
 from .planned import readable_plan
 from .presence import leads_there
@@ -44,10 +45,11 @@ def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[F
     rows = list(ledger.attachments())
     plans = {row.id: plan for row in rows if (plan := readable_plan(row)) is not None}
     return [
-        *(Finding("table", str(difference)) for difference in routed.TABLE.check(Scope(host))),
+        *(Finding("table", str(difference)) for difference in table.TABLE.check(Scope(host))),
         *_unreadable(rows, plans),
         *_states(rows),
         *_addresses(ledger, rows, plans),
+        *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
         *_kernel(rows, plans, host),
         *_strangers(rows, plans, host),
@@ -92,6 +94,19 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iter
             yield Finding("twice", f"link {name} is of {times} attachments")
 
 
+def _ports(ledger: Ledger, rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
+    """Who holds a port of the host and whose plan maps it must be the same, both ways."""
+    held = set(ledger.ports())
+    planned = {(number, port_of(port)) for number, plan in plans.items() for port in ports.of_plan(plan)}
+    keys = {row.id: row.key for row in rows}
+    for number, port in held ^ planned:
+        if number not in plans:
+            continue  # which is told of already
+        does, lacks = ("holds", "does not map") if (number, port) in held else ("maps", "does not hold")
+        shown = f"{port.host_port}/{port.protocol} of {shown_ip(port.host_ip)}"
+        yield Finding("port", f"{keys[number]} {does} host port {shown}, and {lacks} it")
+
+
 def _planned_addresses(plan: Plan | None) -> Iterable[bytes]:
     for item in () if plan is None else plan.objects:
         if isinstance(item, Route) and item.on == "host":
@@ -133,15 +148,15 @@ def _strangers(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Ite
     """Links and elements of ours that belong to no attachment."""
     links = {row.host_link for row in rows}
     for name in link_names(host):
-        if name.startswith(names.PREFIX) and name not in links:
+        host_link = names.host_link_of(name)
+        if host_link is not None and host_link not in links:
             yield Finding("link", f"link {name} belongs to no attachment")
-    elements = {
-        (it.set, tuple(it.key))
-        for plan in plans.values()
-        for it in plan.objects
-        if isinstance(it, NftElement)
-    }
-    for name in routed.SETS:
-        for key in read_elements(host.netfilter, routed.TABLE.family, routed.TABLE.name, name) or ():
-            if (name, tuple(key)) not in elements:
-                yield Finding("element", f"nft element {' . '.join(key)} of {name} belongs to no attachment")
+    planned = [it for plan in plans.values() for it in plan.objects if isinstance(it, NftElement | NftChain)]
+    elements = {(it.set, it.key) for it in planned if isinstance(it, NftElement)}
+    for it in contents.there(host):
+        if (it.set, it.key) not in elements:
+            yield Finding("element", f"nft element {' . '.join(it.key)} of {it.set} belongs to no attachment")
+    chains = {it.name for it in planned if isinstance(it, NftChain)}
+    for name in contents.chains_there(host):
+        if name not in chains:
+            yield Finding("element", f"nft chain {name} belongs to no attachment")

@@ -8,7 +8,7 @@ from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Ledger, Unwritable, boottime
 from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan, Up
-from ..modes import routed
+from ..modes import ports, routed
 from ..modes.names import names_of
 from .node import Node, namespace_of
 from .planned import readable_plan, remnants_of
@@ -130,6 +130,7 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
     plan = readable_plan(attachment)
     if plan is None:
         plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
+        node.look_for_strays()
     namespace = namespace_of(attachment, netns)
     try:
         yield node.dataplane.remove(plan, namespace)
@@ -142,5 +143,6 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
             raise Incomplete(others) from None
         node.counters["strangers"] += 1
     finally:
+        node.flows.went(ports.of_plan(plan))
         if namespace is not None:
             namespace.close()

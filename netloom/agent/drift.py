@@ -13,11 +13,11 @@ import math
 
 from ..failpoints import reach
 from ..journal import Attachment, Ledger
-from ..kernel import KernelError, Namespace, Neighbour, Plan
+from ..kernel import KernelError, Namespace, Neighbour, NftChain, Plan
 from ..kernel.events import Event, Events, Lost
 from ..kernel.netlink import link, route
 from ..kernel.objects.route import PROTOCOL
-from ..modes import names, routed
+from ..modes import names, routed, table
 from .node import Node, namespace_of
 from .planned import readable_plan
 from .presence import is_another, leads_there
@@ -55,9 +55,11 @@ class Drift:
             self._all = True
             return True
         value = event.value
-        if isinstance(value, link.Link) and (value.name or "").startswith(names.PREFIX):
-            self._links.add(value.name or "")
-            return True
+        if isinstance(value, link.Link):
+            host_link = names.host_link_of(value.name or "")
+            if host_link is not None:
+                self._links.add(host_link)
+            return host_link is not None
         if isinstance(value, route.Route) and value.protocol == PROTOCOL and value.destination:
             self._ips.add(value.destination)
             return True
@@ -117,6 +119,12 @@ class Drift:
                 return
             node.replaced.discard(attachment.id)
             repaired = await node.dataplane.repair(plan, namespace)
+            chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
+            if any(it.object in chains for it in repaired.left):
+                # Others lead to it, too, and who changes a rule of the node's table changes it for them.
+                await node.lay_down()
+                node.counters["tables"] += 1
+                log.warning("a chain of the nft table %s was changed; it is as it was", table.TABLE.name)
             mac = next((it.found for it in repaired.left if it.field == "peer's mac"), None)
             if mac is not None:
                 await self._adopt(attachment, plan, mac, namespace)
@@ -157,7 +165,7 @@ class Drift:
         try:
             laid_down = await node.keep_guarded()
         except KernelError as error:
-            trouble = f"the nft table {routed.TABLE.name} cannot be laid down: {error}"
+            trouble = f"the nft table {table.TABLE.name} cannot be laid down: {error}"
             if node.troubles.get("table") != trouble:
                 log.error("%s", trouble)
             node.troubles["table"] = trouble
@@ -171,6 +179,6 @@ class Drift:
         if node.looks_for_strays == 0:
             return
         node.looks_for_strays -= 1
-        strays = await node.stray_elements()
+        strays = await node.strays()
         if strays:
             await node.dataplane.remove(Plan(tuple(strays)))

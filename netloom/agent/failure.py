@@ -13,7 +13,7 @@ from ..cni import (
     TryAgainLater,
 )
 from ..failpoints import FailpointReached
-from ..journal import Closed, JournalError, Unwritable
+from ..journal import Attachment, Closed, JournalError, Unwritable
 from ..kernel import (
     Conflict,
     DeadlineExceeded,
@@ -24,6 +24,7 @@ from ..kernel import (
     Stopped,
     Unsupported,
 )
+from ..modes.ports import HostPort
 
 
 class AgentError(CNIError):
@@ -57,6 +58,19 @@ class AttachedElsewhere(AgentError):
     """The key has an attachment already, in another namespace or with another configuration."""
 
     CODE = 104
+
+
+class PortTaken(AgentError):
+    """A host port leads to another container already."""
+
+    CODE = 105
+
+    def __init__(self, port: HostPort, holder: Attachment) -> None:
+        super().__init__(
+            f"host port {port} is held by {holder.key}",
+            "take another port, or delete that attachment; `netloom ports` lists who holds which",
+        )
+        self.holder = holder
 
 
 def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:

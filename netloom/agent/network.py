@@ -18,22 +18,49 @@ from ..cni.skel import Request
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
 from ..kernel import InvalidObject
 from ..kernel.values import packed_network, require_mac
+from ..modes.isolation import Isolation
+from ..modes.limits import Limits
+from ..modes.masquerade import Masquerade
 from ..modes.routed import IPV6_MTU
 from ..workloads import Arguments
+from .services import (
+    Bandwidth,
+    BandwidthConfig,
+    MasqueradeConfig,
+    PortMapping,
+    as_named,
+    limits_of,
+    mappings_of,
+    masquerade_of,
+    settings_of,
+)
 
 # Every container has the first already; the others stand for all links in the kernel's settings.
 _TAKEN = frozenset({"lo", "all", "default"})
 DEFAULT_COOLDOWN = 130.0
 LONGEST_COOLDOWN = 86400.0
+_LONGEST_QUEUE = 1_000_000
+
+
+def _camel(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+# As other plugins spell them.
+_NAMES = {"txqlen": "txQLen"}
 
 
 class RouteConfig(Struct, frozen=True, forbid_unknown_fields=True):
     dst: str
 
 
-class _CniArgs(Struct, frozen=True):
+class _CniArgs(Struct, frozen=True, rename=_NAMES):
     ips: tuple[str, ...] = ()
     mac: str = ""
+    mtu: int | None = None
+    txqlen: int | None = None
+    sysctl: dict[str, str] = {}
 
 
 class _Args(Struct, frozen=True):
@@ -46,13 +73,15 @@ class _RuntimeDNS(Struct, frozen=True):
     options: tuple[str, ...] = ()
 
 
-class _RuntimeConfig(Struct, frozen=True):
+class _RuntimeConfig(Struct, frozen=True, rename="camel"):
     ips: tuple[str, ...] = ()
     mac: str = ""
     dns: _RuntimeDNS | None = None
+    port_mappings: tuple[PortMapping, ...] = ()
+    bandwidth: Bandwidth | None = None
 
 
-class _Keys(Struct, frozen=True, rename="camel"):
+class _Keys(Struct, frozen=True, rename=lambda field: _NAMES.get(field) or _camel(field)):
     pools: tuple[PoolConfig, ...] = ()
     mode: Literal["routed"] = "routed"
     mtu: int | None = None
@@ -64,7 +93,12 @@ class _Keys(Struct, frozen=True, rename="camel"):
     args: _Args = _Args()
     runtime_config: _RuntimeConfig = _RuntimeConfig()
     ipam: Any = None
-    ip_masq: bool = False
+    mac: str = ""
+    txqlen: int | None = None
+    ip_masq: bool | MasqueradeConfig = False
+    isolation: Isolation = "none"
+    bandwidth: BandwidthConfig = BandwidthConfig()
+    sysctl: dict[str, str] = {}
 
 
 # What may stand there, by the key.
@@ -87,8 +121,27 @@ _VALID = {
     "args": 'an object, such as {"cni": {"ips": ["10.20.7.7"]}}',
     "ips": 'a list of addresses, such as ["10.20.7.7"]',
     "mac": 'a MAC address, such as "02:00:00:00:00:07"',
-    "runtimeConfig": "an object with `ips`, `mac` and `dns`, as the capabilities have it",
-    "ipMasq": "true or false",
+    "runtimeConfig": "an object with `ips`, `mac`, `dns`, `portMappings`, `bandwidth`",
+    "ipMasq": 'true, false, or an object such as {"ipv6": false, "except": ["192.168.0.0/16"]}',
+    **dict.fromkeys(("ipv4", "ipv6"), "true or false"),
+    "except": 'a list of ranges, such as ["192.168.0.0/16"]',
+    "isolation": '"none", "networks" or "containers"',
+    "bandwidth": 'an object, such as {"ingressRate": 100000000, "egressRate": 20000000}',
+    **dict.fromkeys(("ingressRate", "egressRate"), "a whole number of bits a second"),
+    **dict.fromkeys(("ingressBurst", "egressBurst"), "a whole number of bits"),
+    "sysctl": 'an object, such as {"net.core.somaxconn": "500"}',
+    "txQLen": "a whole number from 0 to 1000000",
+    "portMappings": 'a list, such as [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]',
+    **dict.fromkeys(("hostPort", "containerPort"), "a whole number from 1 to 65535"),
+    "protocol": '"tcp", "udp" or "sctp"',
+    "hostIP": "an address of the host, or empty for all of them",
+}
+# Objects that have these keys and no others, by the key that they stand under.
+_MAY_HAVE: dict[str, type[Struct]] = {
+    "pools": PoolConfig,
+    "routes": RouteConfig,
+    "ipMasq": MasqueradeConfig,
+    "bandwidth": BandwidthConfig,
 }
 # Those that every plugin may have, beside ours.
 _COMMON = ("cniVersion", "name", "type", "capabilities", "prevResult")
@@ -109,6 +162,12 @@ class Network(Struct, frozen=True, kw_only=True):
     dns: DNS
     arguments: Arguments
     hash: str
+    txqlen: int | None
+    masquerade: Masquerade | None
+    isolation: Isolation
+    mappings: tuple[PortMapping, ...]
+    limits: Limits
+    settings: tuple[tuple[str, str], ...]
 
 
 def network_of(request: Request) -> Network:
@@ -125,13 +184,19 @@ def network_of(request: Request) -> Network:
             arguments.ip or None, keys.args.cni.ips, keys.runtime_config.ips, pools
         ),
         cooldown=keys.cooldown,
-        mtu=keys.mtu or None,
+        mtu=said.mtu,
         mac=_mac(keys, arguments),
         default_route=keys.default_route,
         destinations=said.destinations,
         interface=interface,
         dns=said.dns,
         arguments=arguments,
+        txqlen=said.txqlen,
+        masquerade=said.masquerade,
+        isolation=keys.isolation,
+        mappings=said.mappings,
+        limits=said.limits,
+        settings=said.settings,
         hash=hashlib.sha256(b"[%b,%b]" % (said.wanted, msgspec.json.encode(request.args))).hexdigest()[:32],
     )
 
@@ -144,6 +209,12 @@ class _Said(Struct, frozen=True):
     destinations: tuple[str, ...]
     dns: DNS
     wanted: bytes
+    mtu: int | None
+    txqlen: int | None
+    masquerade: Masquerade | None
+    mappings: tuple[PortMapping, ...]
+    limits: Limits
+    settings: tuple[tuple[str, str], ...]
 
 
 # The same configuration comes with every container of a network. Small ones are kept, by their text.
@@ -169,23 +240,40 @@ def _judged(config: dict[str, Any]) -> _Said:
         raise UnsupportedField(
             f"unsupported field ipam: {keys.ipam!r}", "netloom gives addresses itself: say which in `pools`"
         )
-    if keys.ip_masq:
-        raise UnsupportedField("unsupported field ipMasq: true", "netloom does not translate addresses yet")
-    if keys.mtu is not None and not (keys.mtu == 0 or 576 <= keys.mtu <= 65535):
-        raise InvalidConfig(f"mtu {keys.mtu} is not from 576 to 65535")
+    of_args = keys.args.cni
+    mtu = keys.mtu if of_args.mtu is None else of_args.mtu
+    if mtu is not None and not (mtu == 0 or 576 <= mtu <= 65535):
+        raise InvalidConfig(f"mtu {mtu} is not from 576 to 65535")
+    txqlen = keys.txqlen if of_args.txqlen is None else of_args.txqlen
+    if txqlen is not None and not 0 <= txqlen <= _LONGEST_QUEUE:
+        raise InvalidConfig(f"txQLen {txqlen} is not from 0 to {_LONGEST_QUEUE}")
     if not 0 <= keys.cooldown <= LONGEST_COOLDOWN:
         raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to {LONGEST_COOLDOWN:.0f} seconds")
     pools = parse_pools(keys.pools)
-    if 0 < (keys.mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
-        raise InvalidConfig(f"mtu {keys.mtu} is too small for IPv6, which needs {IPV6_MTU}")
+    if 0 < (mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
+        raise InvalidConfig(f"mtu {mtu} is too small for IPv6, which needs {IPV6_MTU}")
     if keys.interface is not None:
         validate_ifname(keys.interface)
     destinations = tuple(_destination(route.dst) for route in keys.routes)
-    return _Said(keys, pools, destinations, _dns(keys), _wanted(config))
+    return _Said(
+        keys=keys,
+        pools=pools,
+        destinations=destinations,
+        dns=_dns(keys),
+        wanted=_wanted(config),
+        mtu=mtu or None,
+        txqlen=txqlen,
+        masquerade=masquerade_of(keys.ip_masq),
+        mappings=mappings_of(keys.runtime_config.port_mappings),
+        limits=limits_of(keys.bandwidth, keys.runtime_config.bandwidth),
+        settings=settings_of({**keys.sysctl, **of_args.sysctl}),
+    )
 
 
 def _keys(config: dict[str, Any]) -> _Keys:
     given = {key: value for key, value in config.items() if value is not None}
+    if "runtimeConfig" in given:
+        given["runtimeConfig"] = as_named(given["runtimeConfig"])
     try:
         return msgspec.convert(given, _Keys)
     except ValidationError as cause:
@@ -198,7 +286,7 @@ def _in_our_words(said: str, config: dict[str, Any]) -> str:
     It ends with the place: Expected `int | null`, got `str` - at `$.pools[0].cidr`
     """
     about, _, place = said.rpartition(" - at ")
-    path = place.strip("`").removeprefix("$.")
+    path = place.strip("`").removeprefix("$.").removesuffix("[...]")  # of any key of an object
     value: Any = config
     steps = re.findall(r"[^.\[\]]+", path)
     for step in steps:
@@ -208,7 +296,7 @@ def _in_our_words(said: str, config: dict[str, Any]) -> str:
         return f"{path} has no `{lacking[1]}`, and needs one: {_VALID[lacking[1]]}"
     unknown = re.match(r"Object contains unknown field `(.*)`", about)
     if unknown:
-        known = (PoolConfig if steps[0] == "pools" else RouteConfig).__struct_fields__
+        known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
         return f"{path} has a key `{shortened(unknown[1])}`, and may have {', '.join(known)}"
     key = next(step for step in reversed(steps) if step in _VALID)
     shown = f"{path} is {shortened(json.dumps(value, ensure_ascii=False))}"
@@ -228,7 +316,9 @@ def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _mac(keys: _Keys, arguments: Arguments) -> str | None:
-    mac = (keys.runtime_config.mac or keys.args.cni.mac or arguments.mac).lower().replace("-", ":")
+    mac = (
+        (keys.runtime_config.mac or keys.args.cni.mac or arguments.mac or keys.mac).lower().replace("-", ":")
+    )
     try:
         require_mac(mac or None)
     except InvalidObject as cause:

@@ -7,21 +7,22 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from ..cni import AttachmentKey
 from ..failpoints import reach
-from ..journal import Attachment, Journal, Ledger
-from ..kernel import InvalidNamespace, KernelError, Namespace, NftElement, Scope
+from ..journal import Attachment, Journal
+from ..kernel import InvalidNamespace, Namespace, NftElement, Scope
 from ..kernel.dataplane import Dataplane
-from ..kernel.netlink.nftables import read_elements, read_table
+from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
-from ..kernel.objects.nft import OWNER
-from ..modes import routed
+from ..modes import table
+from . import contents
+from .contents import Content
+from .flows import Flows
 from .host import Host, look_at
 from .turns import Turns
 
@@ -33,6 +34,9 @@ DEFAULT_STATE_DIR = "/var/lib/netloom"
 DEFAULT_SOCKET = "/run/netloom/agent.sock"
 
 _LOOKS_FOR_STRAYS = 3
+
+# What the journal can count, too: for each number there, the sets that must have as many elements together.
+_COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -83,6 +87,7 @@ class Node:
         self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()
         self.looks_for_strays = 0
+        self.flows = Flows()
         self._laying = asyncio.Lock()
 
     def require_container(self, namespace: Namespace) -> None:
@@ -122,13 +127,12 @@ class Node:
         that is on its way leaves strays, which are looked for.
         """
 
-        def every(host: Namespace) -> list[NftElement]:
-            elements = self.journal.survey(
-                lambda ledger: [element for plan in ledger.plans() for element in _elements(plan)]
-            )
-            return [*elements, *_elements_of_others(host, {element.key[0] for element in elements})]
+        def every(host: Namespace) -> list[Content]:
+            planned = self._planned()
+            known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
+            return [*planned, *contents.of_others(host, known)]
 
-        await self.dataplane.lay_down(routed.TABLE, every, timeout=30)
+        await self.dataplane.lay_down(table.TABLE, every, timeout=30)
         self.look_for_strays()
 
     async def keep_guarded(self) -> bool:
@@ -139,21 +143,23 @@ class Node:
             reach("repair.found")
             await self.lay_down()
         self.counters["tables"] += 1
-        log.warning("the nft table %s was not whole; it is again, with all elements", routed.TABLE.name)
+        log.warning("the nft table %s was not whole; it is again, with all elements", table.TABLE.name)
         return True
 
-    async def stray_elements(self) -> list[NftElement]:
-        """Elements that no attachment has: when the table was laid down, a DEL was on its way.
+    def _planned(self) -> list[Content]:
+        return self.journal.survey(
+            lambda ledger: [it for plan in ledger.plans() for it in contents.of_plan(plan)]
+        )
+
+    async def strays(self) -> list[Content]:
+        """What no attachment has: when the table was laid down, a DEL was on its way.
 
         The kernel is looked at first: an attachment is in the journal before its elements are in the table.
         """
-        there, links = await self.look(lambda host: (_elements_of_table(host), set(link_names(host))))
-        planned = await asyncio.to_thread(
-            self.journal.survey,
-            lambda ledger: {element.key for plan in ledger.plans() for element in _elements(plan)},
+        there, chains, links = await self.look(
+            lambda host: (contents.there(host), contents.chains_there(host), set(link_names(host)))
         )
-        lost = links - {key[0] for key in planned}  # of a journal that was lost; they still work
-        return [it for it in there if it.key not in planned and it.key[0] not in lost]
+        return contents.strays(there, chains, links, await asyncio.to_thread(self._planned))
 
     def look_for_strays(self) -> None:
         """At the next ticks: by the last of them, every DEL that is on its way now is through."""
@@ -161,63 +167,22 @@ class Node:
 
     async def guards(self) -> bool:
         """Whether the node's table stands as it was laid down, elements aside: chains, rules, flags."""
-        return await self.look(lambda host: not routed.TABLE.check(Scope(host)))
+        return await self.look(lambda host: not table.TABLE.check(Scope(host)))
 
     async def has_table(self) -> bool:
-        """Whether the node's table is there, is of this version, and has an element for every address."""
-        table = routed.TABLE
+        """Whether the node's table is of this version, and has an element for every address and port."""
+        of = table.TABLE
 
-        def count(host: Namespace) -> tuple[int, int] | None:
-            if table.check(Scope(host)):
+        def counted(host: Namespace) -> list[int] | None:
+            if of.check(Scope(host)):
                 return None
-            sets = [read_elements(host.netfilter, table.family, table.name, it) for it in routed.SETS]
-            return len(sets[0] or ()), len(sets[1] or ())
+            return [
+                sum(len(read_elements(host.netfilter, of.family, of.name, it) or ()) for it in sets)
+                for sets in _COUNTED
+            ]
 
-        return await self.look(count) == await self.journal.ask(Ledger.count_held)
-
-
-class _Part(Struct, frozen=True):
-    type: str
-
-
-class _Parts(Struct, frozen=True):
-    objects: tuple[msgspec.Raw, ...]
-
-
-def _elements(plan: bytes) -> list[NftElement]:
-    """A plan's elements, without making the rest of it: of ten thousand plans, that is a second saved.
-
-    One row that cannot be read, or has nonsense, must not keep the others from being guarded.
-    """
-    try:
-        elements = [
-            msgspec.json.decode(part, type=NftElement)
-            for part in msgspec.json.decode(plan, type=_Parts).objects
-            if msgspec.json.decode(part, type=_Part).type == "nft-element"
-        ]
-        for element in elements:
-            routed.require_source(element)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KernelError) as error:
-        log.error("a plan in the journal cannot be read, and its elements are left out: %s", error)
-        return []
-    return elements
-
-
-def _elements_of_others(host: Namespace, known: Collection[str]) -> list[NftElement]:
-    """Of our table, those whose links are there and not among the known."""
-    links = link_names(host)
-    return [it for it in _elements_of_table(host) if it.key[0] in links and it.key[0] not in known]
-
-
-def _elements_of_table(host: Namespace) -> list[NftElement]:
-    table = routed.TABLE
-    if not (read_table(host.netfilter, table.family, table.name) or "").startswith(OWNER):
-        return []
-    return [
-        NftElement(family=table.family, table=table.name, set=name, key=key)
-        for name in routed.SETS
-        for key in read_elements(host.netfilter, table.family, table.name, name) or ()
-    ]
+        held = await self.journal.ask(lambda ledger: [*ledger.count_held(), *ledger.count_ports()])
+        return await self.look(counted) == held
 
 
 def boot_id() -> str:

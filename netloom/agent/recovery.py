@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..failpoints import reach
 from ..journal import Ledger, boottime
 from ..kernel import KernelError, Plan, Sysctl
-from ..modes import routed
+from ..modes import table
 from . import intents
 from .delete import detaching
 from .forwarding import keep_router_advertisements
@@ -88,13 +88,17 @@ async def forward(node: Node) -> None:
 
 
 async def answer_for_next_hop(node: Node) -> None:
-    """The host answers a container that asks for its next hop. Hardly any does: each is told."""
+    """The host answers a container that asks for its next hop, or that was called from its loopback."""
+    own = table.OWN_ADDRESSES if node.host.ipv6 else table.OWN_ADDRESSES[:1]
     try:
-        await node.dataplane.apply(Plan((routed.GATEWAY,)))
+        await node.dataplane.apply(Plan(own))
         node.warned.discard("next hop")
     except KernelError as error:
         if "next hop" not in node.warned:
-            log.warning("containers that ask for their next hop may get no answer: %s", error)
+            log.warning(
+                "containers that ask for their next hop, or call their own host ports, may get no answer: %s",
+                error,
+            )
         node.warned.add("next hop")
 
 

@@ -6,7 +6,7 @@ Pure over the ledger that it is given, so that a dry run is the same code over a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from msgspec import Struct
@@ -19,11 +19,14 @@ from ..journal import Attachment, Ledger, boottime
 from ..kernel import Plan
 from ..modes import routed
 from ..modes.names import names_of
-from .failure import KernelRefused
+from ..modes.ports import HostPort
+from .failure import KernelRefused, PortTaken
+from .held_port import port_of
 from .host import Host
 from .network import Network
 from .planned import readable_plan, readable_result, remnants_of
 from .presence import leads_to
+from .services import host_ports
 
 # Attachments of the routed mode share the host's main table, so no two networks may have one address.
 SCOPE = "main"
@@ -113,7 +116,7 @@ def reserve(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int] = _unknown
         created=boottime(),
         created_at=time.time(),
     )
-    number = ledger.reserve(attachment, SCOPE, ips)
+    number = ledger.reserve(attachment, SCOPE, ips, [port_of(port) for port in attached.ports])
     return Reserved(replace(attachment, id=number), plan, result)
 
 
@@ -146,20 +149,41 @@ def _attached(
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)
+    addresses = tuple(routed.Assigned.of(it.ip, it.pool.gateway) for it in allocations)
+    pools = tuple(pool.cidr for pool in network.pools)
     attached = routed.Attached(
+        network=key.network,
         host_link=named.host_link,
         ifname=network.interface,
         mac=network.mac or named.mac,
         mtu=network.mtu or wanted.host.mtu,
-        addresses=tuple(routed.Assigned.of(it.ip, it.pool.gateway) for it in allocations),
+        addresses=addresses,
         default=default,
         rank=rank,
         destinations=network.destinations
         if default
-        else tuple(dict.fromkeys((*(pool.cidr for pool in network.pools), *network.destinations))),
+        else tuple(dict.fromkeys((*pools, *network.destinations))),
         ipv6=wanted.host.ipv6,
+        txqlen=network.txqlen,
+        pools=pools,
+        masquerade=network.masquerade,
+        ports=tuple(_free_ports(ledger, key, host_ports(network.mappings, addresses))),
+        limits=network.limits,
+        isolation=network.isolation,
+        settings=network.settings,
     )
     return attached, [it.ip for it in allocations]
+
+
+def _free_ports(ledger: Ledger, key: AttachmentKey, wanted: Iterable[HostPort]) -> Iterable[HostPort]:
+    """Those that are free. A runtime may ask every network of a container for all of its ports: the first has
+    them."""
+    for port in wanted:
+        holder = ledger.port_holder(port_of(port))
+        if holder is None:
+            yield port
+        elif holder.container_id != key.container_id:
+            raise PortTaken(port, holder)
 
 
 def _free_rank(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]) -> int:

@@ -10,6 +10,10 @@ from ..cni import AttachmentKey
 # Links whose names begin so are guarded by the node's table from their birth on.
 PREFIX = "loom"
 
+# Of the links in which waits what a container sends that may send so much a second. The rest is as in the
+# name of the host's end of its pair.
+QUEUE_PREFIX = "lque"
+
 # Of the host's end of every pair. Each is alone on its wire, so they need not differ.
 HOST_MAC = "ee:6e:6c:00:00:01"
 
@@ -29,3 +33,14 @@ class Names(NamedTuple):
 def names_of(key: AttachmentKey, attempt: int = 0) -> Names:
     digest = hashlib.sha256("\0".join((*key, str(attempt))).encode()).digest()
     return Names(PREFIX + digest.hex()[:11], "02:" + digest[-5:].hex(":"))
+
+
+def queue_of(host_link: str) -> str:
+    return QUEUE_PREFIX + host_link.removeprefix(PREFIX)
+
+
+def host_link_of(name: str) -> str | None:
+    """The host's end of the attachment that a link of ours belongs to; None of somebody else's."""
+    if name.startswith(QUEUE_PREFIX):
+        return PREFIX + name.removeprefix(QUEUE_PREFIX)
+    return name if name.startswith(PREFIX) else None

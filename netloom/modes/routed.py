@@ -26,10 +26,9 @@ from ..cni import Route as ResultRoute
 from ..kernel import (
     Address,
     AnyObject,
-    InvalidObject,
+    Ifb,
     Neighbour,
     NftElement,
-    NftTable,
     Object,
     Plan,
     Route,
@@ -38,15 +37,18 @@ from ..kernel import (
     Up,
     Veth,
 )
-from ..kernel.values import packed_ip, require_link_name, shown_ip
-from .names import HOST_MAC, PREFIX
+from ..kernel.values import shown_ip
+from . import isolation, limits, masquerade, ports, table
+from .isolation import Isolation
+from .limits import Limits
+from .masquerade import Masquerade
+from .names import HOST_MAC, queue_of
+from .ports import HostPort
+from .settings import setting
+from .table import HOST4
 
-GATEWAY4 = "169.254.1.1"
+GATEWAY4 = HOST4
 GATEWAY6 = "fe80::1"
-
-# Of the node: it answers a container that asks for its next hop. One whose link gets another MAC, from a
-# plugin behind ours, loses what it was told of its neighbours.
-GATEWAY = Route(f"{GATEWAY4}/32", link="lo", table=255, kind="local")
 
 # RFC 8200, section 5. On a link of less, the kernel has no IPv6, and no settings for it either.
 IPV6_MTU = 1280
@@ -54,35 +56,6 @@ IPV6_MTU = 1280
 _EVERYTHING = ("0.0.0.0/0", "::/0")
 # In the container: tables of interfaces that do not have the default route, and the rules that lead there.
 _TABLES = 7800
-
-# Who may send what: by family, a link and an address.
-SETS = ("sources4", "sources6")
-
-TABLE = NftTable(
-    "inet",
-    "netloom",
-    f"""
-set sources4 {{ type ifname . ipv4_addr; }}
-set sources6 {{ type ifname . ipv6_addr; }}
-chain guard {{
-    type filter hook prerouting priority raw; policy accept;
-    iifname "{PREFIX}*" jump sender
-}}
-chain routers {{
-    type filter hook output priority raw; policy accept;
-    oifname "{PREFIX}*" icmpv6 type {{ nd-router-advert, nd-redirect }} drop
-}}
-chain sender {{
-    icmpv6 type {{ nd-router-advert, nd-redirect }} drop
-    icmp type redirect drop
-    iifname . ip saddr @sources4 return
-    iifname . ip6 saddr @sources6 return
-    ip6 saddr {{ ::/128, fe80::/10 }} \
-        icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, mld2-listener-report }} return
-    drop
-}}
-""",
-)
 
 
 class Assigned(Struct, frozen=True):
@@ -110,9 +83,10 @@ class Attached(Struct, frozen=True, kw_only=True):
     """One interface as it is to be. `rank` counts the container's interfaces; the first has 0.
 
     Without `default`, traffic from its own addresses still leaves by it, and so does what is for
-    `destinations`; everything else takes another way.
+    `destinations`; everything else takes another way. `pools` are the ranges of its network.
     """
 
+    network: str
     host_link: str
     ifname: str
     mac: str
@@ -122,17 +96,33 @@ class Attached(Struct, frozen=True, kw_only=True):
     rank: int = 0
     destinations: tuple[str, ...] = ()
     ipv6: bool = True
+    txqlen: int | None = None
+    pools: tuple[str, ...] = ()
+    masquerade: Masquerade | None = None
+    ports: tuple[HostPort, ...] = ()
+    limits: Limits = Limits()
+    isolation: Isolation = "none"
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 def plan(it: Attached) -> Plan:
-    objects: list[Object] = [_source(it.host_link, address) for address in it.addresses]
+    objects = _in_the_table(it)
     objects.append(
-        Veth(it.host_link, it.ifname, mac=HOST_MAC, peer_mac=it.mac, mtu=it.mtu, peer_on="attachment")
+        Veth(
+            it.host_link,
+            it.ifname,
+            mac=HOST_MAC,
+            peer_mac=it.mac,
+            mtu=it.mtu,
+            txqlen=it.txqlen,
+            peer_on="attachment",
+        )
     )
     if it.ipv6 and it.mtu >= IPV6_MTU:
         # Of the host's end only. To look for a setting in a container's namespace leaves a trace of it in
         # one list of the kernel's, which every later look at any setting walks through.
         objects.append(Sysctl(f"net/ipv6/conf/{it.host_link}/accept_ra", "0"))
+    objects += limits.objects(it.limits, it.host_link, it.mtu)
     objects.append(Up("lo", stay=True, on="attachment"))
     objects += [Up(it.host_link, link_local=False), Up(it.ifname, on="attachment")]
     objects += [
@@ -144,33 +134,41 @@ def plan(it: Attached) -> Plan:
     objects += _ways_out(it)
     for address in it.addresses:
         objects += [Neighbour(it.host_link, address.text, it.mac), Route(address.cidr, link=it.host_link)]
+    objects += [setting(path, value, it.ifname) for path, value in it.settings]
     return Plan(tuple(objects))  # type: ignore[arg-type]
 
 
+def _in_the_table(it: Attached) -> list[Object]:
+    """All elements in a row, and so in one transaction; before them, what they lead to."""
+    objects: list[Object] = []
+    elements = [_source(it.host_link, address) for address in it.addresses]
+    if it.masquerade is not None:
+        leave = masquerade.chain(it.masquerade, it.pools)
+        leaving = masquerade.elements(leave, it.masquerade, [address.text for address in it.addresses])
+        objects += [leave] if leaving else []
+        elements += leaving
+    keep_apart = isolation.chain(it.isolation, it.network)
+    objects += [] if keep_apart is None else [keep_apart]
+    elements += isolation.elements(it.isolation, keep_apart, it.host_link)
+    elements += ports.elements(it.ports)
+    return [*objects, *elements]
+
+
 def remnants(host_link: str, ifname: str, ips: Iterable[bytes] = (), rank: int = 0) -> Plan:
-    """What has to go of an attachment whose plan is lost, if it is there: all else goes with its links."""
+    """What has to go of an attachment whose plan is lost, if it is there.
+
+    All else goes with its links, or is an element that no attachment has, which whoever looks after the table
+    takes away.
+    """
     addresses = [Assigned.of(ip) for ip in ips]
     elements = [_source(host_link, address) for address in addresses]
     rules = [_rule(address, rank) for address in addresses]
-    return Plan((*elements, Veth(host_link, ifname, mac=HOST_MAC, peer_on="attachment"), *rules))
-
-
-def require_source(element: NftElement) -> None:
-    """That it can be in the table. Raises `KernelError`."""
-    if element.set not in SETS or len(element.key) != 2:
-        raise InvalidObject(f"{element.label}: the table has no such element")
-    require_link_name(element.key[0])
-    if len(packed_ip(element.key[1])) != (4 if element.set == SETS[0] else 16):
-        raise InvalidObject(f"{element.label}: the address is of the other family")
+    links = (Ifb(queue_of(host_link)), Veth(host_link, ifname, mac=HOST_MAC, peer_on="attachment"))
+    return Plan((*elements, *links, *rules))
 
 
 def _source(host_link: str, address: Assigned) -> NftElement:
-    return NftElement(
-        family="inet",
-        table=TABLE.name,
-        set=SETS[0] if address.is_ipv4 else SETS[1],
-        key=(host_link, address.text),
-    )
+    return table.element(table.SOURCES[not address.is_ipv4], host_link, address.text)
 
 
 def _ways_out(it: Attached) -> list[Object]:

@@ -12,7 +12,7 @@ import pytest
 
 from netloom.kernel import NftElement, NftTable, Plan, Scope
 from netloom.kernel.objects.nft import lay_down
-from netloom.modes import routed
+from netloom.modes import table
 
 from .stage import Node
 
@@ -22,7 +22,7 @@ PACKETS = 4000
 INTERVAL = 0.001
 
 # What a version of us before this one may have had.
-OLDER = NftTable("inet", "netloom", f"{routed.TABLE.body}\nset of_old {{ type ifname; }}\n")
+OLDER = NftTable("inet", "netloom", f"{table.TABLE.body}\nset of_old {{ type ifname; }}\n")
 
 
 def kill_and_start(node: Node) -> None:
@@ -41,9 +41,9 @@ def upgrade(node: Node) -> None:
     plans = [Plan.decode(row.plan) for row in node.ledger().attachments()]
     elements = [it for plan in plans for it in plan.objects if isinstance(it, NftElement)]
     lay_down(node.namespace, OLDER, elements)
-    assert routed.TABLE.check(Scope(node.namespace)) != []
+    assert table.TABLE.check(Scope(node.namespace)) != []
     node.start()
-    assert routed.TABLE.check(Scope(node.namespace)) == []
+    assert table.TABLE.check(Scope(node.namespace)) == []
 
 
 def attach_and_detach(node: Node) -> None:
@@ -94,7 +94,7 @@ def test_no_packet_is_lost(running: Node, change: Callable[[Node], None]) -> Non
 def test_a_moment_without_the_elements_would_be_noticed(running: Node) -> None:
     with floods(running) as pings:
         time.sleep(0.5)
-        lay_down(running.namespace, routed.TABLE, [])
+        lay_down(running.namespace, table.TABLE, [])
         kill_and_start(running)
         assert all(received < sent for sent, received in map(counted, pings))
 
