@@ -22,11 +22,11 @@ DEFAULT_NAME = "netloom"
 DEFAULT_POOLS = ("10.78.0.0/16", "fd78::/64")
 
 # podman replaces the capabilities of a plugin that does not declare `ips`.
-CAPABILITIES = ("ips", "mac", "dns")
+CAPABILITIES = ("ips", "mac", "dns", "portMappings", "bandwidth")
 
 # All that we write.
 _TOP = {"cniVersion", "name", "plugins"}
-_PLUGIN = {"type", "pools", "capabilities", "mtu"}
+_PLUGIN = {"type", "pools", "capabilities", "mtu", "ipMasq"}
 _POOL = {"cidr"}
 
 _UPLINK = "that of the host's default route"
@@ -43,6 +43,7 @@ class Options(Struct, frozen=True, kw_only=True):
     network: str | None = None
     pools: tuple[str, ...] | None = None
     mtu: int | None = None
+    masquerade: bool | None = None
     cni_version: str | None = None
 
 
@@ -116,6 +117,7 @@ def _written(path: str, given: Options, before: Options = _NOTHING) -> Decision:
         network=given.network or before.network,
         pools=given.pools or before.pools,
         mtu=before.mtu if given.mtu is None else given.mtu,
+        masquerade=before.masquerade if given.masquerade is None else given.masquerade,
         cni_version=given.cni_version or before.cni_version,
     )
     content = _rendered(values)
@@ -156,6 +158,7 @@ def _rendered(values: Options) -> bytes:
     plugin: dict[str, Any] = {
         "type": "netloom",
         "pools": [{"cidr": cidr} for cidr in values.pools or DEFAULT_POOLS],
+        "ipMasq": values.masquerade is not False,
         "capabilities": dict.fromkeys(CAPABILITIES, True),
     }
     if values.mtu:
@@ -180,6 +183,7 @@ def values_of(content: bytes) -> Options:
         network=config.name,
         pools=tuple(pool.cidr for pool in pools),
         mtu=int(plugin.raw.get("mtu") or 0),
+        masquerade=bool(plugin.raw.get("ipMasq")),
         cni_version=config.cni_version,
     )
 
@@ -191,6 +195,7 @@ def _differences(values: Options, given: Options) -> list[str]:
             ("its name", values.network, given.network),
             ("its pools", values.pools, given.pools),
             ("its MTU", values.mtu or _UPLINK, given.mtu if given.mtu is None else given.mtu or _UPLINK),
+            ("its ipMasq", values.masquerade, given.masquerade),
             ("its cniVersion", values.cni_version, given.cni_version),
         )
         if wanted is not None and found != wanted
@@ -200,4 +205,6 @@ def _differences(values: Options, given: Options) -> list[str]:
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return str(value or "not set")

@@ -18,8 +18,9 @@ from typing import Any
 from ..agent.planned import readable_plan
 from ..cni import CNIError
 from ..journal import Attachment
-from ..kernel import Veth
+from ..kernel import Plan, Veth
 from ..kernel.values import shown_ip
+from ..modes import isolation, limits, masquerade, ports
 from .arguments import add_json
 from .failure import CommandFailed
 from .journal import ledger
@@ -86,8 +87,8 @@ def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _described(row: Attachment, addresses: list[bytes]) -> dict[str, Any]:
-    plan = readable_plan(row)
-    veth = next((it for it in plan.objects if isinstance(it, Veth)), None) if plan is not None else None
+    plan = readable_plan(row) or Plan(())
+    veth = next((it for it in plan.objects if isinstance(it, Veth)), None)
     return {
         "network": row.network,
         "containerID": row.container_id,
@@ -96,10 +97,24 @@ def _described(row: Attachment, addresses: list[bytes]) -> dict[str, Any]:
         "mac": veth and veth.peer_mac,
         "mtu": veth and veth.mtu,
         "hostLink": row.host_link,
+        "hostPorts": [_port(it) for it in ports.of_plan(plan)],
+        "bandwidth": limits.described(plan),
+        "ipMasq": masquerade.described(plan),
+        "isolation": isolation.of_plan(plan),
         "netns": row.netns,
         "state": row.state,
         "created": row.created_at,
         "workload": {"namespace": row.namespace, "pod": row.pod, "uid": row.uid},
+    }
+
+
+def _port(it: ports.HostPort) -> dict[str, Any]:
+    return {
+        "hostIP": it.host_ip,
+        "hostPort": it.host_port,
+        "protocol": it.protocol,
+        "containerIP": it.ip,
+        "containerPort": it.port,
     }
 
 

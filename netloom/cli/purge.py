@@ -28,7 +28,7 @@ from ..kernel.objects.base import Departure
 from ..kernel.objects.link import link_names
 from ..kernel.objects.nft import OWNER
 from ..kernel.plan import depart
-from ..modes import names, routed
+from ..modes import names, table
 from .agent_process import Place
 from .journal import journal_path
 from .networks import node_networks
@@ -73,7 +73,7 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     with Namespace.own() as host:
         _links(host, done)
         _table(host, done)
-        _next_hop(host, done)
+        _own_addresses(host, done)
     if done.failed:
         return done  # the journal is needed to try again
     _files(place, done, of_networks=False)
@@ -82,14 +82,15 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     return done
 
 
-def _next_hop(host: Namespace, done: Purged) -> None:
-    plan, scope = Plan((routed.GATEWAY,)), Scope(host)
-    try:
-        if not check(plan, scope):
-            remove(plan, scope)
-            done.removed.append(routed.GATEWAY.label)
-    except KernelError as error:
-        done.failed.append(Kept(routed.GATEWAY.label, str(error)))
+def _own_addresses(host: Namespace, done: Purged) -> None:
+    for route in table.OWN_ADDRESSES:
+        plan, scope = Plan((route,)), Scope(host)
+        try:
+            if not check(plan, scope):
+                remove(plan, scope)
+                done.removed.append(route.label)
+        except KernelError as error:
+            done.failed.append(Kept(route.label, str(error)))
 
 
 def _files(place: Place, done: Purged, *, of_networks: bool) -> None:
@@ -181,7 +182,7 @@ def _ended(row: Attachment, request: Request[None] | None, done: Purged) -> bool
 def _links(host: Namespace, done: Purged) -> None:
     """Those that no attachment knows of any more."""
     for name, entry in sorted(link_names(host).items()):
-        if not name.startswith(names.PREFIX):
+        if names.host_link_of(name) is None:
             continue
         try:
             depart([Departure(host, entry.index, f"link {name}")])
@@ -192,18 +193,18 @@ def _links(host: Namespace, done: Purged) -> None:
 
 def _table(host: Namespace, done: Purged) -> None:
     """Whichever version of us has laid it down."""
-    table = routed.TABLE
-    comment = read_table(host.netfilter, table.family, table.name)
+    of = table.TABLE
+    comment = read_table(host.netfilter, of.family, of.name)
     if comment is None:
         return
     if not comment.startswith(OWNER):
-        done.kept.append(Kept(table.label, "somebody else made it"))
+        done.kept.append(Kept(of.label, "somebody else made it"))
         return
     try:
-        host.nft.run(f"delete table {table.family} {table.name}")
-        done.removed.append(table.label)
+        host.nft.run(f"delete table {of.family} {of.name}")
+        done.removed.append(of.label)
     except NftError as error:
-        done.failed.append(Kept(table.label, str(error)))
+        done.failed.append(Kept(of.label, str(error)))
 
 
 def _socket(place: Place, done: Purged) -> None:

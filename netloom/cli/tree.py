@@ -43,6 +43,7 @@ TREE: Mapping[str, Command | Group] = {
     "down": Command("stop the agent, or remove all of netloom", "netloom.cli.down"),
     "status": Command("show how the node is", "netloom.cli.node_status"),
     "ls": Command("list attachments", "netloom.cli.ls"),
+    "ports": Command("list who holds which port of the host", "netloom.cli.ports"),
     "plan": Group(
         "kernel objects: what an ADD would make, or written down by hand",
         {

@@ -8,6 +8,7 @@ what an earlier run has configured. An agent of another version is replaced; con
 examples:
   netloom up
   netloom up --pool 10.20.0.0/16 --pool fd20::/64 --mtu 1400
+  netloom up --no-masquerade   where the pools are routed to this host
   netloom up --cni-version 1.1.0
   netloom up --no-agent        for a service manager that runs `netloom agent`
 """
@@ -49,6 +50,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         type=int,
         help="of every link of the network (default 0: what the default route's link has)",
+    )
+    parser.add_argument(
+        "--masquerade",
+        action=argparse.BooleanOptionalAction,
+        help="give what leaves the pools the host's own address, so that answers come back (default: yes)",
     )
     parser.add_argument(
         "--cni-version",
@@ -127,6 +133,7 @@ def _decided(args: argparse.Namespace) -> Decision:
         network=args.network,
         pools=None if args.pools is None else tuple(args.pools),
         mtu=args.mtu,
+        masquerade=args.masquerade,
         cni_version=args.cni_version,
     )
     return decide(args.conf_dir, given, receipt(args.state_dir), force=args.force)
@@ -192,6 +199,7 @@ def _configure(args: argparse.Namespace, network: Decision) -> dict[str, Any]:
         "name": network.values.network,
         "pools": list(network.values.pools or ()),
         "mtu": network.values.mtu or None,
+        "ipMasq": network.values.masquerade,
         "cniVersion": network.values.cni_version,
     }
 
