@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from . import agent, cni, isolation, kernel, report
-from .measure import Item, Remark, Together, Unmeasurable, measure, measure_together
+from . import agent, cni, isolation, kernel, report, services
+from .measure import Item, Remark, Rivals, Together, Unmeasurable, measure, measure_rivals, measure_together
 from .place import BUILD, CHECKOUT, Place
 
 # Where areas are found: their name, which opens the names of their measurements, and what
@@ -23,6 +23,7 @@ AREAS: Mapping[str, Callable[[Place], Generator[Item, None, None]]] = {
     "agent": agent.comparisons,
     "cni": cni.comparisons,
     "kernel": kernel.comparisons,
+    "services": services.comparisons,
 }
 
 
@@ -71,6 +72,8 @@ def _measured(area: str, place: Place) -> Iterator[report.Row | Remark]:
                 print(f"{item.name}: {rounds}", flush=True)
                 if isinstance(item, Together):
                     yield from (report.row(*measured) for measured in measure_together(item))
+                elif isinstance(item, Rivals):
+                    yield from (report.row(*measured) for measured in measure_rivals(item))
                 else:
                     yield report.row(item, measure(item))
 

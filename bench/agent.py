@@ -14,17 +14,14 @@ from netloom.journal import Operation
 
 from . import spawn
 from .breakdown import Seen, breakdown, kinds_of_applying, kinds_of_removing
-from .containers import Supply, containers, forget, made, settle
+from .containers import Supply, containers, settle
+from .crowd import INTERFACES, Crowd, rested_add
 from .hosts import PLUGIN, REFERENCE, Host, OurHost, ReferenceHost
 from .measure import Bar, Comparison, Item, Quantity, Remark, Together, Unmeasurable, milliseconds
 from .place import Place
 
 _BURST = 64
 _FEW, _MANY, _MOST = 10, 2_000, 10_000
-# Interfaces of a container, where it is only their number that counts.
-_INTERFACES = 25
-# Seconds to attach them in.
-_PATIENCE = 150.0
 
 _VERBS = ("ADD", "CHECK", "DEL")
 _OURS = "ours: the static plugin and the agent, both families, guarded, durable"
@@ -119,18 +116,10 @@ def _after_rest(ours: OurHost, reference: ReferenceHost) -> Generator[Item, None
         yield Comparison(
             "agent.add_after_rest",
             f"{_OURS}: one ADD after 30 ms in which nothing was done; {_PEER}",
-            ours=lambda: _rested_add(ours, supply),
-            peer=lambda: _rested_add(reference, supply),
+            ours=lambda: rested_add(ours, supply),
+            peer=lambda: rested_add(reference, supply),
             rounds=50,
         )
-
-
-def _rested_add(host: Host, supply: Supply) -> float:
-    container = supply.take()
-    settle()
-    took = host.run("ADD", container)
-    host.run("DEL", container)
-    return took
 
 
 def _where_the_time_goes(ours: OurHost, life: _Life, rounds: int) -> Remark:
@@ -195,32 +184,14 @@ def _growth() -> Generator[Item, None, None]:
         few.start()
         many.start()
         yield _memory(many, 0)
-        attached: list[str] = []
-        stack.callback(lambda: _end(many, attached))
-        few.add_many(stack.enter_context(containers(1)), _interfaces(_FEW), _PATIENCE)
-        reason = _fill(many, attached, _MANY)
+        crowd = stack.enter_context(closing(Crowd(many)))
+        stack.enter_context(closing(Crowd(few))).grow(_FEW)
+        reason = crowd.grow(_MANY)
         yield _unless(reason, _memory(many, _MANY))
         yield _unless(reason, _add_at(few, many, stack))
-        reason = reason or _fill(many, attached, _MOST)
+        reason = reason or crowd.grow(_MOST)
         yield _unless(reason, _memory(many, _MOST))
         yield _unless(reason, _ready(many))
-
-
-def _fill(host: OurHost, attached: list[str], amount: int) -> str:
-    """Attaches until there are so many; why there are not, or nothing."""
-    began = time.perf_counter()
-    before = host.attachments()
-    names = made((amount - before) // _INTERFACES)
-    attached += names
-    whole = host.add_many(names, _interfaces(_INTERFACES), _PATIENCE)
-    now = host.attachments()
-    each = (time.perf_counter() - began) / (now - before) * 1000
-    print(f"{now} attachments, {each:.1f} ms for each by the socket", flush=True)
-    return "" if whole else f"there were {now} attachments when {_PATIENCE:g} seconds were over"
-
-
-def _interfaces(amount: int) -> list[str]:
-    return [f"net{number}" for number in range(amount)]
 
 
 def _unless(reason: str, comparison: Comparison) -> Comparison | Unmeasurable:
@@ -228,20 +199,10 @@ def _unless(reason: str, comparison: Comparison) -> Comparison | Unmeasurable:
     return Unmeasurable(it.name, it.what, it.unit, it.bar, reason=reason) if reason else it
 
 
-def _end(host: OurHost, attached: list[str]) -> None:
-    """Waits for the kernel, which takes away thousands of links without anybody at work."""
-    host.kill()
-    forget(attached)
-    for _ in range(600):
-        if host.links() < 2:
-            return
-        time.sleep(0.1)
-
-
 def _memory(host: OurHost, amount: int) -> Comparison:
     return Comparison(
         f"agent.memory_{amount}",
-        f"resident memory of the agent with {amount} attachments, {_INTERFACES} in a container",
+        f"resident memory of the agent with {amount} attachments, {INTERFACES} in a container",
         unit="MB",
         bar=Bar("ours", 100),
         ours=host.megabytes,
@@ -257,8 +218,8 @@ def _add_at(few: OurHost, many: OurHost, stack: ExitStack) -> Comparison:
         f"agent.add_{_MANY}",
         f"{_OURS}: one ADD after a rest, beside {_MANY} attachments; peer: the same beside {_FEW}",
         bar=Bar("ours / peer", 1.5),
-        ours=lambda: _rested_add(many, supply),
-        peer=lambda: _rested_add(few, supply),
+        ours=lambda: rested_add(many, supply),
+        peer=lambda: rested_add(few, supply),
         rounds=100,
     )
 

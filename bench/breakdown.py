@@ -18,7 +18,7 @@ from netloom.cli.views import table
 from netloom.journal import Operation
 from netloom.kernel import Namespace, NftElement, Plan, Scope, Sysctl, apply, remove
 from netloom.kernel.dataplane import Dataplane
-from netloom.modes import routed
+from netloom.modes.table import TABLE
 
 from .containers import settle
 from .measure import median, milliseconds
@@ -77,7 +77,7 @@ def kinds_of_applying(plan: Plan) -> dict[str, float]:
     """The share of each kind of object in the time, when the plan is applied."""
     took: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     with Namespace.new() as host:
-        apply(Plan((routed.TABLE,)), Scope(host))
+        apply(Plan((TABLE,)), Scope(host))
         for _ in range(_ROUNDS):
             with Namespace.new() as container:
                 scope = Scope(host, container)
@@ -97,7 +97,7 @@ def kinds_of_removing(plan: Plan) -> dict[str, float]:
     elements = Plan(tuple(it for it in plan.objects if isinstance(it, NftElement)))
     others = Plan(tuple(it for it in plan.objects if not isinstance(it, NftElement)))
     with Namespace.new() as host, Dataplane(host) as dataplane:
-        apply(Plan((routed.TABLE,)), Scope(host))
+        apply(Plan((TABLE,)), Scope(host))
         for _ in range(_ROUNDS):
             with Namespace.new() as container:
                 apply(plan, Scope(host, container))

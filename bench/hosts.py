@@ -1,7 +1,8 @@
 """Two hosts, each in a network namespace of its own, that do the same by the same driver.
 
 Ours has an agent, and the static plugin in front of it. The reference's is the bridge plugin, which runs
-host-local for the addresses of both families. Both keep what they know below /var/lib, on a real disk.
+host-local for the addresses of both families, and what is chained after it. Both keep what they know below
+/var/lib, on a real disk.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from netloom.agent.protocol import LENGTH, Head, encode
 from netloom.journal import Ledger, Operation, read_only
@@ -33,30 +35,50 @@ from .place import CHECKOUT
 PLUGIN = CHECKOUT / "netloom" / "_plugin" / "netloom"
 REFERENCE = CHECKOUT / ".peers" / "plugins" / "bridge"
 
-_IFNAME = "eth0"
+IFNAME = "eth0"
 _PATIENCE = 60.0
 _CLIENTS = 16
 
-_UPLINK = """\
+# The host's address, and that of the way out, where nobody is.
+ADDRESS, GATEWAY = "192.0.2.1", "192.0.2.254"
+_UPLINK = f"""\
 link set lo up
 link add uplink type veth peer name wire
 link set wire up
 link set uplink up
-address add 192.0.2.1/24 dev uplink
+address add {ADDRESS}/24 dev uplink
 address add 2001:db8::1/64 dev uplink nodad
-route add default via 192.0.2.254
+route add default via {GATEWAY}
 route add default via 2001:db8::fe
 """
 
 
-class Host:
-    """What runtimes do, whoever's plugin it is. `results` has what ADD answered, for CHECK and DEL."""
+# The capability arguments of a container's interface, by the names of both.
+Arguments: TypeAlias = Callable[[str, str], Mapping[str, Any]]
 
-    def __init__(self, plugin: Path, network: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+
+def _no_arguments(container: str, ifname: str) -> Mapping[str, Any]:  # noqa: ARG001
+    return {}
+
+
+class Host:
+    """What runtimes do, whoever's plugins are in the list. They keep what ADD answered, for CHECK and DEL.
+
+    `arguments` are the capability arguments of an interface of a container: always the same.
+    """
+
+    def __init__(
+        self,
+        plugins: Path,
+        network: Mapping[str, Any],
+        environment: Mapping[str, str],
+        arguments: Arguments = _no_arguments,
+    ) -> None:
         self.namespace = Namespace.new("a host of the benchmark")
-        self._plugin = str(plugin)
+        self._directory = plugins
         self._network = network
-        self._environment = {"PATH": os.environ["PATH"], "CNI_PATH": str(plugin.parent), **environment}
+        self._environment = {"PATH": os.environ["PATH"], "CNI_PATH": str(plugins), **environment}
+        self.arguments = arguments
         self._results: dict[str, Any] = {}
         self._plug_in()
 
@@ -74,33 +96,48 @@ class Host:
 
     def run_all(self, verb: str, containers: Sequence[str], at_once: int) -> float:
         """The milliseconds from the first one's spawn to the last one's end."""
-        calls = [self._call(verb, container) for container in containers]
-        outputs: list[bytes] = []
+        chains = [spawn.Chain(self._calls(verb, container)) for container in containers]
         with self.namespace.entered():
-            if len(calls) == 1:
-                took = milliseconds(lambda: outputs.append(spawn.exchange(*_parts(calls[0]))))
+            if len(chains) == 1:
+                took = milliseconds(lambda: spawn.follow(chains[0]))
             else:
-                took = milliseconds(lambda: outputs.extend(spawn.exchanges(calls, at_once)))
+                took = milliseconds(lambda: spawn.follow_all(chains, at_once))
         if verb == "ADD":
-            for container, output in zip(containers, outputs, strict=True):
-                result = json.loads(output)
+            for container, chain in zip(containers, chains, strict=True):
+                result = json.loads(chain.output)
                 if len(result["ips"]) != 2:
-                    raise RuntimeError(f"{self._plugin} gave {container} not an address of both families")
+                    raise RuntimeError(f"{self._directory} gave {container} not an address of both families")
                 self._results[container] = result
         elif verb == "DEL":
             for container in containers:
                 del self._results[container]
         return took
 
-    def _call(self, verb: str, container: str) -> spawn.Call:
-        return spawn.Call(self._plugin, self.config(container), self.variables(verb, container))
-
-    def config(self, container: str) -> bytes:
-        """As the runtime gives it: with what ADD answered, once it has."""
+    def _calls(self, verb: str, container: str) -> Generator[spawn.Call, bytes, None]:
+        """The plugins in the order of the verb: DEL goes backwards, and ADD hands on what was answered."""
         before = self._results.get(container)
-        return json.dumps({**self._network, **({"prevResult": before} if before else {})}).encode()
+        variables = self.variables(verb, container)
+        plugins: Sequence[Mapping[str, Any]] = self._network["plugins"]
+        output = b""
+        for plugin in reversed(plugins) if verb == "DEL" else plugins:
+            if output and verb == "ADD":
+                before = json.loads(output)
+            stdin = self.config(plugin, container, IFNAME, before)
+            output = yield spawn.Call(str(self._directory / plugin["type"]), stdin, variables)
 
-    def variables(self, verb: str, container: str, ifname: str = _IFNAME) -> dict[str, str]:
+    def config(self, plugin: Mapping[str, Any], container: str, ifname: str, before: Any = None) -> bytes:
+        """As the runtime gives it: the arguments that the plugin declares, and what was answered before."""
+        document = {"cniVersion": self._network["cniVersion"], "name": self._network["name"], **plugin}
+        declared = plugin.get("capabilities", {})
+        arguments = self.arguments(container, ifname)
+        runtime = {key: value for key, value in arguments.items() if declared.get(key)}
+        if runtime:
+            document["runtimeConfig"] = runtime
+        if before:
+            document["prevResult"] = before
+        return json.dumps(document).encode()
+
+    def variables(self, verb: str, container: str, ifname: str = IFNAME) -> dict[str, str]:
         return {
             **self._environment,
             "CNI_COMMAND": verb,
@@ -109,48 +146,57 @@ class Host:
             "CNI_IFNAME": ifname,
         }
 
+    def address(self, container: str) -> str:
+        """Its IPv4 address, without the prefix's length."""
+        addresses: list[str] = [ip["address"] for ip in self._results[container]["ips"]]
+        return next(address.partition("/")[0] for address in addresses if ":" not in address)
+
     def close(self) -> None:
         self.namespace.close()
 
 
-def _parts(call: spawn.Call) -> tuple[str, bytes, Mapping[str, str]]:
-    return call.path, call.stdin, call.env
-
-
 class ReferenceHost(Host):
-    """The bridge plugin as most write it down: a gateway, both families, default routes."""
+    """The bridge plugin as most write it down: a gateway, both families, default routes.
 
-    def __init__(self, name: str) -> None:
+    `keys` are more of its own, `chained` are the plugins after it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *chained: Mapping[str, Any],
+        arguments: Arguments = _no_arguments,
+        keys: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         ipam = {
             "type": "host-local",
             "ranges": [[{"subnet": "10.8.0.0/16"}], [{"subnet": "fd08::/64"}]],
             "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
             "dataDir": f"/var/lib/{name}",
         }
-        network = {
-            "cniVersion": "1.1.0",
-            "name": "bench",
-            "type": "bridge",
-            "bridge": "bench0",
-            "isGateway": True,
-            "ipam": ipam,
-        }
-        super().__init__(REFERENCE, network, {})
+        bridge = {"type": "bridge", "bridge": "bench0", "isGateway": True, "ipam": ipam, **keys}
+        network = {"cniVersion": "1.1.0", "name": "bench", "plugins": [bridge, *chained]}
+        super().__init__(REFERENCE.parent, network, {}, arguments)
 
 
 class OurHost(Host):
-    """The static plugin and its agent, as they are installed."""
+    """The static plugin and its agent, as they are installed. `keys` are more of the network's."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: Arguments = _no_arguments,
+        keys: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.socket = f"/run/{name}/agent.sock"
         self.state_dir = f"/var/lib/{name}"
+        pools = [{"cidr": "10.9.0.0/16"}, {"cidr": "fd09::/64"}]
         network = {
             "cniVersion": "1.1.0",
             "name": "bench",
-            "type": "netloom",
-            "pools": [{"cidr": "10.9.0.0/16"}, {"cidr": "fd09::/64"}],
+            "plugins": [{"type": "netloom", "pools": pools, **keys}],
         }
-        super().__init__(PLUGIN, network, {"NETLOOM_SOCKET": self.socket})
+        super().__init__(PLUGIN.parent, network, {"NETLOOM_SOCKET": self.socket}, arguments)
         self.agent = 0
 
     def start(self) -> float:
@@ -207,7 +253,8 @@ class OurHost(Host):
         head = Head(protocol=1, environment=environment, sent=time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         netns = os.open(path(container), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            reply = ask(self.socket, encode(head, json.dumps(self._network).encode()), netns)
+            [plugin] = self._network["plugins"]
+            reply = ask(self.socket, encode(head, self.config(plugin, container, ifname)), netns)
         finally:
             os.close(netns)
         if reply is None or reply[0] != 0:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 T = TypeVar("T")
 
@@ -23,20 +24,26 @@ Side: TypeAlias = Callable[[], float]
 
 
 class Bar(Struct, frozen=True):
-    """What is promised: `ours / peer`, `ours - peer`, or `ours` alone is at most `limit`."""
+    """What is promised: `ours / peer`, `ours - peer`, or `ours` alone is at most `limit`, or at least."""
 
     quantity: Literal["ours / peer", "ours - peer", "ours"]
     limit: float
+    sense: Literal["<=", ">="] = "<="
 
     def text(self, unit: str) -> str:
-        return f"{self.quantity} <= {self.limit:g}" + ("" if self.quantity == "ours / peer" else f" {unit}")
+        promise = f"{self.quantity} {self.sense} {self.limit:g}"
+        return promise if self.quantity == "ours / peer" else f"{promise} {unit}"
 
     def met(self, ours: float, peer: float | None) -> bool:
+        value = self._value(ours, peer)
+        return value <= self.limit if self.sense == "<=" else value >= self.limit
+
+    def _value(self, ours: float, peer: float | None) -> float:
         if self.quantity == "ours":
-            return ours <= self.limit
+            return ours
         if peer is None:
             raise ValueError(f"there is no peer for a bar on {self.quantity}")
-        return (ours / peer if self.quantity == "ours / peer" else ours - peer) <= self.limit
+        return ours / peer if self.quantity == "ours / peer" else ours - peer
 
 
 class Quantity(Struct, frozen=True):
@@ -50,6 +57,11 @@ class Quantity(Struct, frozen=True):
     unit: str = "ms"
     bar: Bar | None = None
     p99_bar: Bar | None = None
+
+    @property
+    def more_is_better(self) -> bool:
+        """Of a time, less is; of what has a bar that asks for at least so much, more."""
+        return self.bar is not None and self.bar.sense == ">="
 
 
 class Comparison(Quantity, frozen=True, kw_only=True):
@@ -79,6 +91,21 @@ class Together(Struct, frozen=True, kw_only=True):
         return ", ".join(quantity.name for quantity in self.quantities)
 
 
+class Rivals(Struct, frozen=True, kw_only=True):
+    """The same with several peers, by their names: the bars are on the fastest, quantity by quantity."""
+
+    quantities: tuple[Quantity, ...]
+    ours: Callable[[], tuple[float, ...]]
+    peers: Mapping[str, Callable[[], tuple[float, ...]]]
+    rounds: int
+    warmup: int = 5
+    at_a_turn: int = 1
+
+    @property
+    def name(self) -> str:
+        return ", ".join(quantity.name for quantity in self.quantities)
+
+
 class Unmeasurable(Quantity, frozen=True, kw_only=True):
     """Something that cannot be measured here, and why. It is shown, not left out."""
 
@@ -91,7 +118,7 @@ class Remark(Struct, frozen=True):
     text: str
 
 
-Item: TypeAlias = Comparison | Together | Unmeasurable | Remark
+Item: TypeAlias = Comparison | Together | Rivals | Unmeasurable | Remark
 
 
 class Samples(Struct, frozen=True):
@@ -114,6 +141,26 @@ def measure_together(together: Together) -> list[tuple[Quantity, Samples]]:
     ours, peer = _taking_turns([it.ours, it.peer], it.rounds, it.warmup, it.at_a_turn)
     of_each = zip(zip(*ours, strict=True), zip(*peer, strict=True), strict=True)
     return [(quantity, Samples(*values)) for quantity, values in zip(it.quantities, of_each, strict=True)]
+
+
+def measure_rivals(rivals: Rivals) -> list[tuple[Quantity, Samples]]:
+    """For each quantity the fastest peer, then the others, which have a name of their own and no bar."""
+    it = rivals
+    ours, *others = _taking_turns([it.ours, *it.peers.values()], it.rounds, it.warmup, it.at_a_turn)
+    found = []
+    for number, quantity in enumerate(it.quantities):
+        mine = tuple(values[number] for values in ours)
+        theirs = {
+            name: tuple(values[number] for values in rounds)
+            for name, rounds in zip(it.peers, others, strict=True)
+        }
+        fastest, *slower = sorted(theirs, key=lambda name: median(theirs[name]))
+        against = replace(quantity, what=f"{quantity.what}, with {fastest}")
+        found.append((against, Samples(mine, theirs[fastest])))
+        for name in slower:
+            against = Quantity(f"{quantity.name}_{name}", f"{quantity.what}, with {name}", quantity.unit)
+            found.append((against, Samples(mine, theirs[name])))
+    return found
 
 
 def _taking_turns(
@@ -141,6 +188,6 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def p99(values: Sequence[float]) -> float:
-    """The nearest rank: of a hundred values, the second largest."""
-    return sorted(values)[math.ceil(len(values) * 0.99) - 1]
+def p99(values: Sequence[float], more_is_better: bool = False) -> float:
+    """The nearest rank: of a hundred values, the second worst."""
+    return sorted(values, reverse=more_is_better)[math.ceil(len(values) * 0.99) - 1]

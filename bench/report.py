@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -45,7 +46,9 @@ def row(quantity: Quantity, samples: Samples) -> Row:
     middle = _entry(quantity, f"median of {rounds}", samples, median, quantity.bar)
     if samples.rounds == 1:
         return Row(middle)
-    slowest = _entry(quantity, f"99th percentile of {rounds}", samples, p99, quantity.p99_bar)
+    percentile = "1st" if quantity.more_is_better else "99th"
+    worst = partial(p99, more_is_better=quantity.more_is_better)
+    slowest = _entry(quantity, f"{percentile} percentile of {rounds}", samples, worst, quantity.p99_bar)
     return Row(middle, replace(slowest, name=f"{quantity.name}.p99"))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -59,25 +60,56 @@ def exchange(path: str, stdin: bytes, env: Mapping[str, str]) -> bytes:
     return running.ended()
 
 
-def exchanges(calls: Sequence[Call], at_once: int) -> list[bytes]:
-    """The same of many, so many at a time, by one thread: a new one is spawned when one has ended."""
-    outputs = [b""] * len(calls)
-    running: dict[int, tuple[int, _Running]] = {}
+class Chain:
+    """Programs one after the other, each of which may be given what the one before it said.
+
+    The first is prepared at once, the others when their turn comes.
+    """
+
+    def __init__(self, calls: Generator[Call, bytes, None]) -> None:
+        self._calls = calls
+        self.first = next(calls)
+        self.output = b""
+
+    def after(self, output: bytes) -> Call | None:
+        """The next one; there is none after the last, whose output is that of the chain."""
+        self.output = output
+        try:
+            return self._calls.send(output)
+        except StopIteration:
+            return None
+
+
+def follow(chain: Chain) -> None:
+    """One chain by itself, to its end."""
+    call: Call | None = chain.first
+    while call is not None:
+        call = chain.after(exchange(call.path, call.stdin, call.env))
+
+
+def follow_all(chains: Sequence[Chain], at_once: int) -> None:
+    """The same of many, so many at a time, by one thread: a new one is begun when one has ended."""
+    running: dict[int, tuple[Chain, _Running]] = {}
     poll = select.poll()
-    begun = 0
-    while begun < len(calls) or running:
-        while begun < len(calls) and len(running) < at_once:
-            process = _Running(calls[begun])
-            running[process.stdout] = begun, process
-            poll.register(process.stdout, select.POLLIN)
-            begun += 1
+    waiting = deque(chains)
+
+    def start(chain: Chain, call: Call) -> None:
+        process = _Running(call)
+        running[process.stdout] = chain, process
+        poll.register(process.stdout, select.POLLIN)
+
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            chain = waiting.popleft()
+            start(chain, chain.first)
         for descriptor, _ in poll.poll():
-            number, process = running[descriptor]
+            chain, process = running[descriptor]
             if not process.read():
                 del running[descriptor]
                 poll.unregister(descriptor)
-                outputs[number] = process.ended()
-    return outputs
+                following = chain.after(process.ended())
+                if following is not None:
+                    start(chain, following)
 
 
 def process_milliseconds(command: Sequence[str], env: Mapping[str, str]) -> float:
