@@ -1,6 +1,6 @@
-"""Those who call plugins: Go's cnitool, our command with the same verbs, and our library.
+"""Those who call plugins: Go's cnitool, our command with the same verbs, our library, and containerd's.
 
-They share a face here, so that one test holds for each of them.
+The first three share a face here, so that one test holds for each of them.
 """
 
 from __future__ import annotations
@@ -127,3 +127,38 @@ class Library:
 
     def _endpoint(self, netns: str, capability_args: dict[str, Any]) -> Endpoint:
         return Endpoint(Path(netns).name, netns, capability_args=capability_args)
+
+
+class GoCni:
+    """containerd's library, which knows no names: it takes the first network of the host."""
+
+    def __init__(self, host: Host) -> None:
+        self._confs = host.confs
+        self._environment = {
+            **os.environ,
+            **host.plugin_environment,
+            "CNI_PATH": os.pathsep.join(map(str, PLUGIN_DIRS)),
+        }
+
+    def setup(self, netns: str, **capability_args: Any) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads(self._run("setup", netns, capability_args))
+        return result
+
+    def check(self, netns: str, **capability_args: Any) -> None:
+        self._run("check", netns, capability_args)
+
+    def remove(self, netns: str, **capability_args: Any) -> None:
+        self._run("remove", netns, capability_args)
+
+    def _run(self, verb: str, netns: str, capability_args: dict[str, Any]) -> str:
+        done = subprocess.run(
+            [PEERS / "bin" / "gocni", verb, self._confs, Path(netns).name, netns],
+            env=self._environment,
+            input=json.dumps(capability_args),
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        if done.returncode != 0:
+            raise Refused(done.stderr.strip(), None)
+        return done.stdout

@@ -11,11 +11,16 @@ from typing import Any
 
 from ..agent.stage import PLUGIN, POOLS, Node
 from ..lanes import PEERS
-from .commands import output
+from .commands import eventually, output
 
 PLUGIN_DIRS = (PLUGIN.parent, PEERS / "plugins")
 ADDRESSES = ("192.0.2.1", "2001:db8::1")
 OUTSIDE = ("192.0.2.2", "2001:db8::2")
+# Every address by which a host calls itself.
+OWN = ("127.0.0.1", "::1", *ADDRESSES)
+# What a network may be asked for, if it also maps ports and limits rates.
+EVERYTHING = dict.fromkeys(("ips", "mac", "dns", "portMappings", "bandwidth"), True)
+_LIMITING = ("tbf", "ingress", "clsact")
 
 
 class Host(Node):
@@ -36,6 +41,24 @@ class Host(Node):
         (self.confs / f"10-{name}.conflist").write_text(json.dumps(document))
         return name
 
+    def leftovers(self) -> list[str]:
+        """What attachments have on a host, each in a few words: links, queues, elements of the nft table.
+
+        A DEL that took too long on a busy machine is queued, and waited for here.
+        """
+        assert eventually(lambda: self.intents() == [], within=10), self.intents()
+        links = json.loads(self.inside("ip", "-json", "-details", "link"))
+        made = [it["ifname"] for it in links if it.get("linkinfo", {}).get("info_kind") == "ifb"]
+        queues = json.loads(self.inside("tc", "-json", "qdisc"))
+        limits = [f"{it['kind']} on {it['dev']}" for it in queues if it["kind"] in _LIMITING]
+        return [*self.links(), *made, *limits, *self.elements()]
+
+    def elements(self) -> list[str]:
+        """Of all sets and maps of our table."""
+        table = json.loads(self.inside("nft", "--json", "list", "table", "inet", "netloom"))
+        sets = [it[kind] for it in table["nftables"] for kind in ("set", "map") if kind in it]
+        return [f"{it['name']}: {json.dumps(element)}" for it in sets for element in it.get("elem", [])]
+
     def _connect(self, outside: str) -> None:
         self.inside("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "far", "netns", outside)
         ends = (
@@ -54,6 +77,6 @@ class Host(Node):
 
 
 def loom(**keys: Any) -> dict[str, Any]:
-    """Our plugin in a list, with all that it can be asked for."""
+    """Our plugin in a list; ports and rates are left to others there, unless `capabilities` says so."""
     capabilities = {"ips": True, "mac": True, "dns": True}
     return {"type": "netloom", "pools": POOLS, "capabilities": capabilities, **keys}

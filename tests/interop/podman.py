@@ -73,12 +73,12 @@ class Podman:
         ip: str | None = None,
         ip6: str | None = None,
         mac: str | None = None,
-        publish: str | None = None,
+        publish: Sequence[str] = (),
     ) -> str:
         """Runs a container; gives its id, or what the command said when it is waited for."""
         options = ["--name", name, "--network", network, "--cgroup-parent", f"/{self._enclosure.name}"]
-        asked = (("--ip", ip), ("--ip6", ip6), ("--mac-address", mac), ("--publish", publish))
-        for option, value in asked:
+        asked = [("--ip", ip), ("--ip6", ip6), ("--mac-address", mac)]
+        for option, value in [*asked, *(("--publish", ports) for ports in publish)]:
             if value is not None:
                 options += [option, value]
         if detach:

@@ -198,7 +198,7 @@ def test_many_containers_start_and_end_at_once(podman: Podman, running: Host) ->
 def test_a_published_port_leads_to_the_container_until_it_ends(podman: Podman, running: Host) -> None:
     portmap: dict[str, Any] = {"type": "portmap", "capabilities": {"portMappings": True}}
     running.network(loom(), portmap, version=VERSION)
-    podman.run("one", "net", SERVE, publish="8080:80")
+    podman.run("one", "net", SERVE, publish=["8080:80"])
 
     assert eventually(lambda: greeting("127.0.0.1", 8080) == GREETING, within=5)
     assert eventually(lambda: greeting(ADDRESSES[0], 8080) == GREETING, within=5)

@@ -84,7 +84,7 @@ def test_a_container_gets_the_address_the_mac_and_the_port_that_it_is_run_with(
     podman: Podman, network: Network
 ) -> None:
     serve = ("sh", "-c", f"while true; do echo -n {GREETING} | nc -l -p 80; done")
-    podman.run("one", network.name, serve, ip=network.spare, mac="02:00:00:00:00:77", publish="8080:80")
+    podman.run("one", network.name, serve, ip=network.spare, mac="02:00:00:00:00:77", publish=["8080:80"])
 
     settings = podman.inspect("one")["Networks"][network.name]
     assert (settings["IPAddress"], settings["MacAddress"]) == (network.spare, "02:00:00:00:00:77")
