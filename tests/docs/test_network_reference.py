@@ -8,6 +8,8 @@ import pytest
 
 from netloom.cli.networks import check_network
 from netloom.cni import decode_result
+from netloom.modes import table
+from netloom.modes.settings import ALLOWED, path_of
 
 from ..lanes import ROOT
 
@@ -21,11 +23,15 @@ def test_the_network_with_every_key_is_one() -> None:
     check_network(EXAMPLES[0].encode())
 
 
-def test_the_network_that_publishes_ports_is_one() -> None:
-    page = (ROOT / "docs" / "how-to" / "run-a-node.md").read_text()
-    (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    check_network(shown.encode())
-    assert '"portmap"' in shown
+def test_the_settings_that_may_be_given_are_listed() -> None:
+    listed = re.findall(r"`(net\.[^`]*)`", REFERENCE.partition("## Settings")[2].partition("\n## ")[0])
+    assert sorted(path_of(name) for name in listed) == sorted(ALLOWED)
+
+
+def test_the_chains_of_the_table_and_its_sets_are_listed() -> None:
+    page = (ROOT / "docs" / "reference" / "table.md").read_text()
+    for kind, name in re.findall(r"^(chain|set|map) (\w+) \{", table.TABLE.body, re.MULTILINE):
+        assert f"`{name}`" in page, f"{kind} {name}"
 
 
 def test_the_result_is_one() -> None:
@@ -39,7 +45,7 @@ def codes(page: str) -> set[int]:
 
 
 def test_every_code_of_the_agent_is_on_the_pages_of_errors() -> None:
-    own = set(range(100, 105))
+    own = set(range(100, 106))
     assert own <= codes("reference/network.md")
     assert own <= codes("reference/errors.md")
     assert own | {11} <= codes("how-to/debug.md")
