@@ -12,7 +12,7 @@ help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
 	@echo "make test     every test lane this machine can run"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
-	@echo "make bench    measure against real peers (AREA=agent, cni or kernel for one area)"
+	@echo "make bench    measure against real peers (AREA=agent, cni, kernel or services for one)"
 	@echo "make setup    what the four above share; says what it installs"
 	@echo "make clean    remove what setup and the runs have built"
 

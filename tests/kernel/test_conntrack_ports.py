@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from netloom.kernel.conntrack import forget, forget_to_ports
+from netloom.kernel.conntrack import forget, forget_to_ports, forget_translated_to
 from netloom.kernel.errors import InvalidObject, KernelError, Malformed, Refused, Unsupported
 from netloom.kernel.namespace import Namespace
 from netloom.kernel.netlink import conntrack
@@ -426,3 +426,17 @@ def test_there_is_no_glimpse_of_another_order(namespace: Namespace, family: int)
 def test_a_count_that_is_none_is_malformed(answer: bytes) -> None:
     with pytest.raises(Malformed):
         conntrack.counted(answer)
+
+
+@families
+def test_connections_that_are_translated_to_an_address_are_forgotten_and_no_others(
+    namespace: Namespace, family: int
+) -> None:
+    for each in FAMILIES:
+        track(namespace, each, UDP, 53, to=(POD[each], 53))
+        track(namespace, each, UDP, 54)
+    assert forget_translated_to(namespace, family, {HOST[family], CLIENT[family]}) == 0
+    assert forget_translated_to(namespace, family, {POD[family]}) == 1
+    assert left(namespace) == {(each, UDP, 54) for each in FAMILIES} | {
+        (each, UDP, 53) for each in FAMILIES if each != family
+    }
