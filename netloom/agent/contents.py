@@ -107,24 +107,18 @@ def of_others(host: Namespace, known: Collection[str]) -> list[Content]:
 
 
 def strays(
-    there: Iterable[NftElement], chains: Iterable[str], links: Collection[str], planned: Collection[Content]
-) -> list[Content]:
+    there: Iterable[NftElement], links: Collection[str], planned: Collection[Content]
+) -> list[NftElement]:
     """What no attachment has. Links that are in no journal keep theirs: it was lost, and they still work."""
     elements = {(it.set, it.key) for it in planned if isinstance(it, NftElement)}
-    names = {it.name for it in planned if isinstance(it, NftChain)}
     known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
     lost = set(links) - known
     there = list(there)
     owners = table.owners(there)
-    found: list[Content] = [
-        it for it in there if (it.set, it.key) not in elements and owners.get(it) not in lost
-    ]
-    # A chain that somebody leads to stays when it is asked to go.
-    found[:0] = [_by_name(name) for name in chains if name not in names]
-    return found
+    return [it for it in there if (it.set, it.key) not in elements and owners.get(it) not in lost]
 
 
-def _by_name(name: str) -> NftChain:
-    if name.startswith(table.KEEP_APART):
-        return isolation.chain_named(name)
-    return NftChain(family=table.TABLE.family, table=table.TABLE.name, name=name, rules=("masquerade",))
+def unused(chains: Iterable[str], elements: Iterable[NftElement], planned: Collection[Content]) -> list[str]:
+    """Of the chains beside the table, those that neither an attachment has nor an element leads to."""
+    used = {it.leads_to for it in elements} | {it.name for it in planned if isinstance(it, NftChain)}
+    return [name for name in chains if name not in used]

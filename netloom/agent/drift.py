@@ -179,6 +179,8 @@ class Drift:
         if node.looks_for_strays == 0:
             return
         node.looks_for_strays -= 1
-        strays = await node.strays()
-        if strays:
-            await node.dataplane.remove(Plan(tuple(strays)))
+        elements, chains = await node.strays()
+        if chains:
+            await node.lay_down()  # without them, and without the elements
+        elif elements:
+            await node.dataplane.remove(Plan(tuple(elements)))

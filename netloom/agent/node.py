@@ -151,15 +151,17 @@ class Node:
             lambda ledger: [it for plan in ledger.plans() for it in contents.of_plan(plan)]
         )
 
-    async def strays(self) -> list[Content]:
-        """What no attachment has: when the table was laid down, a DEL was on its way.
+    async def strays(self) -> tuple[list[NftElement], list[str]]:
+        """Elements and chains that no attachment has: when the table was laid down, a DEL was on its way.
 
         The kernel is looked at first: an attachment is in the journal before its elements are in the table.
         """
         there, chains, links = await self.look(
             lambda host: (contents.there(host), contents.chains_there(host), set(link_names(host)))
         )
-        return contents.strays(there, chains, links, await asyncio.to_thread(self._planned))
+        planned = await asyncio.to_thread(self._planned)
+        elements = contents.strays(there, links, planned)
+        return elements, contents.unused(chains, set(there) - set(elements), planned)
 
     def look_for_strays(self) -> None:
         """At the next ticks: by the last of them, every DEL that is on its way now is through."""

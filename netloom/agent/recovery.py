@@ -77,6 +77,7 @@ async def prepare(node: Node) -> None:
     await answer_for_next_hop(node)
     if not await node.has_table():
         await node.lay_down()
+    node.looks_for_strays = max(node.looks_for_strays, 1)
 
 
 async def forward(node: Node) -> None:

@@ -111,14 +111,9 @@ def test_one_that_somebody_changed_stays_without_a_word_while_it_is_used(scope: 
     before = listing(scope.host)
     CHAIN.remove(scope)
     assert listing(scope.host) == before
-
-
-def test_one_that_somebody_changed_goes_when_nobody_uses_it(scope: Scope) -> None:
-    before = listing(scope.host)
-    apply(attachment("nl1"), scope)
-    scope.host.nft.run("add rule inet t net-1 drop")
-    remove(attachment("nl1"), scope)
-    assert listing(scope.host) == before
+    with pytest.raises(Conflict) as refused:
+        remove(attachment("nl1"), scope)
+    assert [found.field for found in refused.value.differences] == ["rules"]
 
 
 def test_its_members_go_with_it(scope: Scope) -> None:

@@ -226,7 +226,7 @@ def _set(connection: Connection, family: str, table: str, name: str) -> Attribut
 
 # Of what a table is made of: the question, the attribute of its name, and those that make it what it is.
 # Handles, counters and how often something is used are left out.
-_CHAIN_NAME, _CHAIN_USE, _CHAIN_HOOK = 3, 6, 4
+_CHAIN_HANDLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_USE = 2, 3, 4, 6
 _CHAIN_PARTS = (_CHAIN_HOOK, 5, 7, 10)
 _SET_PARTS = (3, 4, 5, 6, 7, 11, 12)
 _PARTS = (
@@ -311,12 +311,17 @@ def read_chain(connection: Connection, family: str, table: str, name: str) -> Ch
     )
 
 
-def delete_chain(
-    connection: Connection, family: str, table: str, name: str, *, chain: bool, members: bool
-) -> None:
-    """A chain with its rules and the set of its name, at once, or one of the two."""
+def read_chain_handle(connection: Connection, family: str, table: str, name: str) -> bytes | None:
+    """Another chain of the same name has another one."""
     place = _header(family) + text(_PART_TABLE, table)
-    requests = [(_DELETE_CHAIN, 0, place + text(_CHAIN_NAME, name))] if chain else []
+    answer = _answer(connection, _GET_CHAIN, place + text(_CHAIN_NAME, name))
+    return None if answer is None else Attributes(answer[4:]).raw(_CHAIN_HANDLE)
+
+
+def delete_chain(connection: Connection, family: str, table: str, name: str, *, members: bool) -> None:
+    """A chain with its rules and, with `members`, the set of its name, at once."""
+    place = _header(family) + text(_PART_TABLE, table)
+    requests = [(_DELETE_CHAIN, 0, place + text(_CHAIN_NAME, name))]
     if members:
         requests.append((_DELETE_SET, 0, place + text(_SET_NAME, name)))
     _transact(connection, requests)

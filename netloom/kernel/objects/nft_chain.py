@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from ..difference import Difference, compare, missing
-from ..errors import InvalidObject, KernelError, Refused
+from ..errors import Conflict, InvalidObject, KernelError, Refused
 from ..namespace import Namespace
 from ..netlink import nftables
 from ..nft import NftError, require_name, words_of
@@ -62,12 +62,19 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
         return nftables.plain_set(self.members)
 
     def apply(self, scope: Scope) -> Undo | None:
+        """The very chain that was found to be right once is not compared again: `check` does that."""
         namespace = scope.at(self.on)
+        handle = nftables.read_chain_handle(namespace.netfilter, self.family, self.table, self.name)
+        known = ("chain", self.family, self.table, self.name, self.members, *self.rules)
+        if handle is not None and namespace.findings.get(known) == handle:
+            return None
         self._planned()
         for last in (False, True):
             if not is_ours(namespace, self.family, self.table):
                 raise KernelError(f"cannot add {self.label}: there is no such table", errno=errno.ENOENT)
             if self._is_there(scope):
+                if handle is not None:
+                    namespace.findings[known] = handle
                 return None
             try:
                 namespace.nft.run(self.commands)
@@ -120,24 +127,22 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
             ) from None
 
     def remove(self, scope: Scope) -> None:
-        """It stays while somebody leads to it, which is asked: a refusal costs the kernel 10 ms.
-
-        One that nobody leads to goes whatever its rules are by now: it has our name, in a table of ours.
-        """
+        """It stays while somebody leads to it, which is asked: a refusal costs the kernel 10 ms."""
         namespace = scope.at(self.on)
         for last in (False, True):
             found = self._look(scope)
             if found is None or found.is_led_to:
                 return
             is_ours(namespace, self.family, self.table)
+            found = self._found(scope)
+            if found is None:
+                return
+            differences = self._compared(found)
+            if differences:
+                raise Conflict(differences)
             try:
                 nftables.delete_chain(
-                    namespace.netfilter,
-                    self.family,
-                    self.table,
-                    self.name,
-                    chain=found.hook is not None,
-                    members=found.members is not None,
+                    namespace.netfilter, self.family, self.table, self.name, members=bool(self.members)
                 )
                 return
             except Refused as refused:
