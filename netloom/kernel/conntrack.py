@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from .errors import ABSENT, InvalidObject, KernelError, Malformed, Refused, Unsupported
 from .namespace import Namespace
@@ -63,10 +63,30 @@ def forget_to_ports(
     if not wanted:
         return 0
     connection = _connection(namespace)
+    told = _candidates(connection, family, [conntrack.made_to(family, *port) for port in wanted])
     return sum(
         _delete(connection, entry, f"to port {entry.original.destination_port}")
-        for entry in _made_to(_candidates(connection, family, wanted), wanted)
+        for entry in _made_to(told, wanted)
         if stale(entry)
+    )
+
+
+def forget_from_ports(
+    namespace: Namespace,
+    family: int,
+    ports: Collection[tuple[int, int]],
+    stale: Callable[[conntrack.Entry], bool],
+) -> int:
+    """The same of connections made from any of the ports, as a late answer seems to be."""
+    wanted = _checked(family, ports)
+    if not wanted:
+        return 0
+    connection = _connection(namespace)
+    told = _candidates(connection, family, [conntrack.made_from(family, *port) for port in wanted])
+    return sum(
+        _delete(connection, entry, f"from port {entry.original.source_port}")
+        for entry in map(conntrack.decode, told)
+        if (entry.original.protocol, entry.original.source_port) in wanted and stale(entry)
     )
 
 
@@ -91,12 +111,12 @@ def _checked(family: int, ports: Collection[tuple[int, int]]) -> frozenset[tuple
     return frozenset(ports)
 
 
-def _candidates(connection: Connection, family: int, ports: Collection[tuple[int, int]]) -> list[bytes]:
-    """What may be connections to the ports, in the way that is cheapest with so many entries."""
+def _candidates(connection: Connection, family: int, filters: Iterable[bytes]) -> list[bytes]:
+    """What may be connections that pass a filter, in the way that is cheapest with so many entries."""
     tracked = _tracked(connection)
     if tracked == 0:
         return []
-    requests = dict.fromkeys(conntrack.made_to(family, protocol, port) for protocol, port in ports)
+    requests = dict.fromkeys(filters)
     if len(requests) <= min(1 + tracked // _ENTRIES_WORTH_A_WALK, _MOST_WALKS):
         try:
             return [told for request in requests for told in connection.dump(conntrack.GET, request)]

@@ -28,7 +28,7 @@ _TRACKED = 1  # in the answer to COUNT
 
 # The flags say which attributes of the original direction count.
 _ORIGINAL_FLAGS = 1
-_BY_NUMBER, _BY_DESTINATION_PORT = 1 << 3, 1 << 5
+_BY_NUMBER, _BY_SOURCE_PORT, _BY_DESTINATION_PORT = 1 << 3, 1 << 4, 1 << 5
 # Of other protocols, SCTP too, the kernel's filter ignores the ports.
 _FILTERED_BY_PORT = frozenset({socket.IPPROTO_TCP, socket.IPPROTO_UDP})
 
@@ -65,14 +65,22 @@ def everything(family: int = socket.AF_UNSPEC) -> bytes:
 
 
 def made_to(family: int, protocol: int, port: int) -> bytes:
-    """For a dump of the connections to this port, before translation, and of as few others as can be.
+    return _by_port(family, protocol, u16be(_DESTINATION_PORT, port), _BY_DESTINATION_PORT)
+
+
+def made_from(family: int, protocol: int, port: int) -> bytes:
+    return _by_port(family, protocol, u16be(_SOURCE_PORT, port), _BY_SOURCE_PORT)
+
+
+def _by_port(family: int, protocol: int, port: bytes, flag: int) -> bytes:
+    """For a dump of the connections with this port, before translation, and of as few others as can be.
 
     Where the kernel does not look at a protocol's ports, it lists all that the protocol has: the
     request is then the same for every port. A kernel before 5.8 lists everything.
     """
     parts, flags = u8(_NUMBER, protocol), _BY_NUMBER
     if protocol in _FILTERED_BY_PORT:
-        parts, flags = parts + u16be(_DESTINATION_PORT, port), flags | _BY_DESTINATION_PORT
+        parts, flags = parts + port, flags | flag
     return (
         _HEADER.pack(family, 0, 0)
         + nested(_ORIGINAL, nested(_PROTOCOL, parts))

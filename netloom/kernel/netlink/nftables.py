@@ -226,7 +226,7 @@ def _set(connection: Connection, family: str, table: str, name: str) -> Attribut
 
 # Of what a table is made of: the question, the attribute of its name, and those that make it what it is.
 # Handles, counters and how often something is used are left out.
-_CHAIN_HANDLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_USE = 2, 3, 4, 6
+_CHAIN_NAME, _CHAIN_HOOK, _CHAIN_USE = 3, 4, 6
 _CHAIN_PARTS = (_CHAIN_HOOK, 5, 7, 10)
 _SET_PARTS = (3, 4, 5, 6, 7, 11, 12)
 _PARTS = (
@@ -299,23 +299,27 @@ def read_chain(connection: Connection, family: str, table: str, name: str) -> Ch
     if answer is None:
         return None if shown is None else Chain(hook=None, rules=(), members=shown)
     found = Attributes(answer[4:])
-    listed = [Attributes(rule[4:]) for rule in connection.dump(_GET_RULE, place + text(_RULE_CHAIN, name))]
     return Chain(
         hook=tuple(found.raw(part) for part in _CHAIN_PARTS),
-        # Not every kernel takes the chain for more than a hint.
-        rules=tuple(
-            _rule(one) for one in listed if (one.text(_PART_TABLE), one.text(_RULE_CHAIN)) == (table, name)
-        ),
+        rules=read_rules(connection, family, table, name),
         members=shown,
         use=_big(found, _CHAIN_USE),
     )
 
 
-def read_chain_handle(connection: Connection, family: str, table: str, name: str) -> bytes | None:
-    """Another chain of the same name has another one."""
-    place = _header(family) + text(_PART_TABLE, table)
-    answer = _answer(connection, _GET_CHAIN, place + text(_CHAIN_NAME, name))
-    return None if answer is None else Attributes(answer[4:]).raw(_CHAIN_HANDLE)
+def read_rules(connection: Connection, family: str, table: str, chain: str) -> tuple[object, ...]:
+    """A chain's rules; none if there is no such chain."""
+    question = _header(family) + text(_PART_TABLE, table) + text(_RULE_CHAIN, chain)
+    try:
+        listed = [Attributes(rule[4:]) for rule in connection.dump(_GET_RULE, question)]
+    except Refused as refused:
+        if refused.errno == errno.ENOENT:
+            return ()
+        raise
+    # Not every kernel takes the chain for more than a hint.
+    return tuple(
+        _rule(one) for one in listed if (one.text(_PART_TABLE), one.text(_RULE_CHAIN)) == (table, chain)
+    )
 
 
 def delete_chain(connection: Connection, family: str, table: str, name: str, *, members: bool) -> None:

@@ -62,19 +62,19 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
         return nftables.plain_set(self.members)
 
     def apply(self, scope: Scope) -> Undo | None:
-        """The very chain that was found to be right once is not compared again: `check` does that."""
         namespace = scope.at(self.on)
-        handle = nftables.read_chain_handle(namespace.netfilter, self.family, self.table, self.name)
+        planned = self._planned()
+        # Once it was found to be right, its set cannot go before its rules, and they are all there is to ask.
         known = ("chain", self.family, self.table, self.name, self.members, *self.rules)
-        if handle is not None and namespace.findings.get(known) == handle:
-            return None
-        self._planned()
+        if known in namespace.findings and self.rules:
+            found = nftables.read_rules(namespace.netfilter, self.family, self.table, self.name)
+            if found == planned.rules:
+                return None
         for last in (False, True):
             if not is_ours(namespace, self.family, self.table):
                 raise KernelError(f"cannot add {self.label}: there is no such table", errno=errno.ENOENT)
             if self._is_there(scope):
-                if handle is not None:
-                    namespace.findings[known] = handle
+                namespace.findings[known] = True
                 return None
             try:
                 namespace.nft.run(self.commands)
