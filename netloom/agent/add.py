@@ -10,12 +10,12 @@ from ..cni import InvalidNetns, IOFailure, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
 from ..journal import Attachment, JournalError, boottime
-from ..kernel import Change, KernelError, Namespace, Plan, Veth
+from ..kernel import Change, Conflict, KernelError, Namespace, Plan, Veth
 from ..modes import ports
 from .delete import detaching
 from .failure import AttachedElsewhere, PortTaken
 from .network import network_of
-from .node import Node
+from .node import OF_TABLE, Node
 from .presence import is_another, is_dead, leads_there
 from .relay import Steps, relay
 from .reservation import Reserved, Wanted, reserve, wanted_of
@@ -74,6 +74,11 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwat
         except PortTaken as error:
             if not await _has_left(node, error.holder):
                 raise
+        except Conflict as error:
+            # Of a chain that somebody has changed, or an element that somebody has put there.
+            if not any(it.object.startswith(OF_TABLE) for it in error.differences):
+                raise
+            await node.lay_down()
         except KernelError as error:
             if error.errno != errno.ENOENT:
                 raise

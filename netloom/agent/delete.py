@@ -10,7 +10,7 @@ from ..journal import Attachment, Ledger, Unwritable, boottime
 from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan, Up
 from ..modes import ports, routed
 from ..modes.names import names_of
-from .node import Node, namespace_of
+from .node import OF_TABLE, Node, namespace_of
 from .planned import readable_plan, remnants_of
 from .relay import Steps, relay
 from .stopwatch import Stopwatch
@@ -71,7 +71,7 @@ def _steps(
         yield from _removing_forgotten(node, key)
         return False
     reach("del.marked")
-    yield from _removing(node, found, netns)
+    is_strange = yield from _removing(node, found, netns)
     watch.lap("kernel")
     reach("del.removed")
     number = found.id
@@ -84,6 +84,7 @@ def _steps(
         node.departed.add(key)
     else:
         node.departed.discard(key)
+    yield from _mending(node, is_strange)
     watch.lap("release")
     reach("del.released")
     return True
@@ -120,29 +121,44 @@ def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> At
 
 def detaching(node: Node, attachment: Attachment) -> Steps[None]:
     """Takes away an attachment whose turn the caller has. If nobody was told, its addresses are free."""
-    yield from _removing(node, attachment, None)
+    is_strange = yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
     yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
     node.departed.discard(attachment.key)
+    yield from _mending(node, is_strange)
 
 
-def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[None]:
+def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[bool]:
+    """Whether something in our own table is not as we made it."""
     plan = readable_plan(attachment)
     if plan is None:
         plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
         node.look_for_strays()
     namespace = namespace_of(attachment, netns)
+    strange: list[Conflict] = []
     try:
         yield node.dataplane.remove(plan, namespace)
-    except Conflict:
-        # Something else is in the place of ours, which is gone; it stays.
-        node.counters["strangers"] += 1
+    except Conflict as error:
+        strange = [error]
     except Incomplete as error:
-        others: list[KernelError] = [it for it in error.errors if not isinstance(it, Conflict)]
+        others = [it for it in error.errors if not isinstance(it, Conflict)]
         if others:
             raise Incomplete(others) from None
-        node.counters["strangers"] += 1
+        strange = [it for it in error.errors if isinstance(it, Conflict)]
     finally:
         node.flows.went(ports.of_plan(plan))
         if namespace is not None:
             namespace.close()
+    # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
+    node.counters["strangers"] += bool(strange)
+    return any(it.object.startswith(OF_TABLE) for error in strange for it in error.differences)
+
+
+def _mending(node: Node, is_strange: bool) -> Steps[None]:
+    """Lays the table down anew, without what went, if there was something strange in it."""
+    if not is_strange:
+        return
+    try:
+        yield node.laying()
+    except KernelError:
+        node.look_for_strays()

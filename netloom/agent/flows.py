@@ -18,14 +18,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..journal import Ledger
 from ..kernel import KernelError, Namespace
-from ..kernel.conntrack import forget_to_ports, forget_translated_to
+from ..kernel.conntrack import forget_from_ports, forget_to_ports, forget_translated_to
 from ..kernel.netlink.conntrack import Entry
 from ..kernel.values import packed_ip
 from ..modes.ports import HostPort
+from ..modes.table import HOST4, HOST6
 from .held_port import host_port_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ _PATIENCE = 5.0
 
 _NUMBERS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": socket.IPPROTO_SCTP}
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
+# The host's own, in no list of its addresses.
+_NEXT_HOPS = (packed_ip(HOST4), packed_ip(HOST6))
 # In place of an address of the host's.
 _ALL = b""
 
@@ -78,24 +82,38 @@ class Flows:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._news.set)
 
+    async def again(self, node: Node) -> None:
+        """The table was not there for a while: whoever began meanwhile was not translated."""
+        self._came.extend(await node.journal.ask(_held))
+        self._news.set()
+
     async def run(self, node: Node) -> None:
         """Until it is cancelled."""
         self._loop = asyncio.get_running_loop()
         await self._look(node, lambda host: _forget_rested(host, node))
-        self._came.extend(await node.journal.ask(_held))
-        self._news.set()
+        await self.again(node)
+        late: list[HostPort] = []
         while True:
             await self._news.wait()
             self._news.clear()
             self._urgent.clear()
             began = time.monotonic()
-            await self.forget(node)
-            with suppress(TimeoutError):
-                pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
-                await asyncio.wait_for(self._urgent.wait(), pause)
+            late += await self.forget(node)
+            pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
+            if await self._is_calm(pause):
+                await self._look(node, partial(_forget_answers, came=late, own=node.host.addresses))
+                late = []
 
-    async def forget(self, node: Node) -> None:
-        """What came and went until now."""
+    async def _is_calm(self, pause: float) -> bool:
+        """Whether nobody waits for a walk before a pause is over."""
+        try:
+            await asyncio.wait_for(self._urgent.wait(), pause)
+        except TimeoutError:
+            return True
+        return False
+
+    async def forget(self, node: Node) -> list[HostPort]:
+        """What came and went until now. Gives back what came."""
         waiting, self._waiting = self._waiting, []
         came, went = _all_of(self._came), _all_of(self._went)
         try:
@@ -105,6 +123,7 @@ class Flows:
             for walked in waiting:
                 if not walked.done():
                     walked.set_result(None)
+        return came
 
     @staticmethod
     async def _look(node: Node, forget: Callable[[Namespace], int]) -> None:
@@ -146,9 +165,30 @@ def _forget(
         stale = _Stale(
             [it for it in came if it.is_ipv6 == is_ipv6], [it for it in went if it.is_ipv6 == is_ipv6], own
         )
-        if stale.ports:
-            forgotten += forget_to_ports(host, family, stale.ports, stale)
+        forgotten += forget_to_ports(host, family, stale.ports, stale)
     return forgotten
+
+
+def _forget_answers(host: Namespace, came: Sequence[HostPort], own: Collection[bytes]) -> int:
+    """A program of the host may answer a moment after its port was mapped, when the connection is forgotten.
+
+    The kernel takes that for a new one, the other way round, and what comes for the port for its answer.
+    """
+
+    def is_answer(entry: Entry) -> bool:
+        sent, answered = entry.original, entry.reply
+        is_translated = (answered.destination, answered.destination_port) != (sent.source, sent.source_port)
+        return not is_translated and (sent.source in own or sent.source in _NEXT_HOPS)
+
+    return sum(
+        forget_from_ports(
+            host,
+            family,
+            {(_NUMBERS[it.protocol], it.host_port) for it in came if it.is_ipv6 == is_ipv6},
+            is_answer,
+        )
+        for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True)
+    )
 
 
 class _Stale:
@@ -171,6 +211,6 @@ class _Stale:
         # The host's own connections of TCP live on: they end, and the next is another.
         return (
             sent.protocol != socket.IPPROTO_TCP
-            and sent.destination in self._own
+            and (sent.destination in self._own or sent.destination in _NEXT_HOPS)
             and ((*port, sent.destination) in self._came or (*port, _ALL) in self._came)
         )

@@ -129,7 +129,7 @@ _VALID = {
     "bandwidth": 'an object, such as {"ingressRate": 100000000, "egressRate": 20000000}',
     **dict.fromkeys(("ingressRate", "egressRate"), "a whole number of bits a second"),
     **dict.fromkeys(("ingressBurst", "egressBurst"), "a whole number of bits"),
-    "sysctl": 'an object, such as {"net.core.somaxconn": "500"}',
+    "sysctl": 'an object of strings, such as {"net.core.somaxconn": "500"}',
     "txQLen": "a whole number from 0 to 1000000",
     "portMappings": 'a list, such as [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]',
     **dict.fromkeys(("hostPort", "containerPort"), "a whole number from 1 to 65535"),

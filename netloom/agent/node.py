@@ -16,7 +16,7 @@ from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Journal
 from ..kernel import InvalidNamespace, Namespace, NftElement, Scope
-from ..kernel.dataplane import Dataplane
+from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
 from ..modes import table
@@ -34,6 +34,8 @@ DEFAULT_STATE_DIR = "/var/lib/netloom"
 DEFAULT_SOCKET = "/run/netloom/agent.sock"
 
 _LOOKS_FOR_STRAYS = 3
+# How the names of objects in the table begin.
+OF_TABLE = ("nft chain ", "nft element ")
 
 # What the journal can count, too: for each number there, the sets that must have as many elements together.
 _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
@@ -127,13 +129,16 @@ class Node:
         that is on its way leaves strays, which are looked for.
         """
 
+        await self.laying()
+        self.look_for_strays()
+
+    def laying(self) -> Request[None]:
         def every(host: Namespace) -> list[Content]:
             planned = self._planned()
             known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
             return [*planned, *contents.of_others(host, known)]
 
-        await self.dataplane.lay_down(table.TABLE, every, timeout=30)
-        self.look_for_strays()
+        return self.dataplane.lay_down(table.TABLE, every, timeout=30)
 
     async def keep_guarded(self) -> bool:
         """Lays the table down if it does not stand, once for all who found out. Whether that was needed."""
@@ -143,6 +148,7 @@ class Node:
             reach("repair.found")
             await self.lay_down()
         self.counters["tables"] += 1
+        await self.flows.again(self)
         log.warning("the nft table %s was not whole; it is again, with all elements", table.TABLE.name)
         return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
@@ -17,6 +17,9 @@ from ..modes.masquerade import Masquerade
 from ..modes.ports import HostPort
 from ..modes.routed import Assigned
 from ..modes.settings import IFNAME, is_allowed, path_of
+
+# Protocol, port, address of the host, and whether it is IPv6.
+Port: TypeAlias = tuple[str, int, str, bool]
 
 _PROTOCOLS = ("tcp", "udp", "sctp")
 _ANY = {"": "", "0.0.0.0": "", "::": ""}
@@ -62,6 +65,8 @@ class PortMapping(
         return f"host port {self.host_port}/{self.protocol}{where}"
 
 
+# A capability, its list, an object in it, a list there.
+_DEEPEST = 4
 _NAMES = {
     name.lower(): name
     for name in (
@@ -71,19 +76,19 @@ _NAMES = {
 }
 
 
-def as_named(value: Any) -> Any:
+def as_named(value: Any, depth: int = _DEEPEST) -> Any:
     """What a runtime gives, with the names that we have for it, and without what is null.
 
     Those written in Go spell them as their structs do, `HostPort`: Go itself reads either. And they say
     null where they have nothing to say.
     """
-    if isinstance(value, list):
-        return [as_named(it) for it in value if it is not None]
-    if not isinstance(value, dict):
+    if not depth or not isinstance(value, list | dict):
         return value
-    given = {key: it for key, it in value.items() if it is not None}
-    others = {_NAMES.get(key.lower(), key): as_named(it) for key, it in given.items()}
-    return others | {key: as_named(it) for key, it in given.items() if key in others}
+    if isinstance(value, list):
+        return [as_named(it, depth - 1) for it in value if it is not None]
+    given = {key: as_named(it, depth - 1) for key, it in value.items() if it is not None}
+    renamed = {_NAMES.get(key.lower(), key): it for key, it in given.items()}
+    return renamed | {key: it for key, it in given.items() if key in renamed}
 
 
 def masquerade_of(said: bool | MasqueradeConfig) -> Masquerade | None:
@@ -112,7 +117,7 @@ def _whole(cidr: str) -> str:
 
 
 def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
-    found: dict[tuple[str, int, str], PortMapping] = {}
+    found: dict[PortMapping, None] = {}
     for given in said:
         it = replace(given, protocol=given.protocol.lower(), host_ip=_host_ip(given.host_ip))
         if it.protocol not in _PROTOCOLS:
@@ -122,12 +127,8 @@ def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
         for name, port in (("hostPort", it.host_port), ("containerPort", it.container_port)):
             if not 1 <= port <= 65535:
                 raise InvalidConfig(f"portMappings: {name} {port} is not from 1 to 65535")
-        other = found.setdefault((it.protocol, it.host_port, it.host_ip), it)
-        if other.container_port != it.container_port:
-            raise InvalidConfig(
-                f"portMappings: {it} leads to {other.container_port} and to {it.container_port} at once"
-            )
-    return tuple(found.values())
+        found[it] = None
+    return tuple(found)
 
 
 def _host_ip(text: str) -> str:
@@ -140,7 +141,7 @@ def _host_ip(text: str) -> str:
 def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[HostPort, ...]:
     """Each mapping in the families that it is for: that of its host's address, or all that there are."""
     first = {address.is_ipv4: address.text for address in reversed(addresses)}
-    ports: dict[HostPort, None] = {}
+    ports: dict[Port, HostPort] = {}
     for it in mappings:
         wanted = (True, False) if not it.host_ip else (":" not in it.host_ip,)
         there = [first[ipv4] for ipv4 in wanted if ipv4 in first]
@@ -158,24 +159,25 @@ def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -
                 port=it.container_port,
                 host_ip=_ANY.get(it.host_ip, it.host_ip),
             )
-            ports[port] = None
-    return tuple(ports)
+            other = ports.setdefault((port.protocol, port.host_port, port.host_ip, ":" in ip), port)
+            if other != port:
+                raise InvalidConfig(f"portMappings: {it} leads to {other.port} and to {port.port} at once")
+    return tuple(ports.values())
 
 
 def limits_of(said: Bandwidth, runtime: Bandwidth | None) -> Limits:
     """What the runtime says of a direction goes before what the network says."""
     both = [it for it in (runtime, said) if it is not None]
-    ingress = next(((it.ingress_rate, it.ingress_burst) for it in both if it.ingress_rate), None)
-    egress = next(((it.egress_rate, it.egress_burst) for it in both if it.egress_rate), None)
-    for it in both:
-        for name in ("ingress", "egress"):
-            rate, burst = getattr(it, f"{name}_rate"), getattr(it, f"{name}_burst")
-            if burst and not rate:
-                raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, and {name}Rate is not given")
-    return Limits(ingress and _limit("ingress", *ingress), egress and _limit("egress", *egress))
+    ingress = [_limit("ingress", it.ingress_rate, it.ingress_burst) for it in both]
+    egress = [_limit("egress", it.egress_rate, it.egress_burst) for it in both]
+    return Limits(next(filter(None, ingress), None), next(filter(None, egress), None))
 
 
-def _limit(name: str, rate: int, burst: int) -> Limit:
+def _limit(name: str, rate: int, burst: int) -> Limit | None:
+    if burst and not rate:
+        raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, and {name}Rate is not given")
+    if not rate:
+        return None
     if not SLOWEST <= rate <= FASTEST:
         raise InvalidConfig(f"bandwidth: {name}Rate {rate} is not from {SLOWEST} to {FASTEST} bits a second")
     if burst < 0:
@@ -191,7 +193,7 @@ def _limit(name: str, rate: int, burst: int) -> Limit:
 
 
 def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    settings = []
+    settings: dict[str, str] = {}
     for name, value in said.items():
         path = path_of(name)
         if not is_allowed(path):
@@ -203,5 +205,5 @@ def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             Sysctl(path, value, on="attachment")
         except InvalidObject as cause:
             raise InvalidConfig(f"sysctl: {cause}") from None
-        settings.append((path, value))
-    return tuple(settings)
+        settings[path] = value
+    return tuple(settings.items())

@@ -22,6 +22,7 @@ _ADVICE: dict[int, str] = {
     "`netloom doctor` names links that belong to no attachment",
     103: "a running agent puts back what is missing within a minute: check once more then; whatever still "
     "differs is right again after `netloom cni del` and `netloom cni add`",
+    105: "take another port, or delete who holds it; `netloom ports` lists them",
     104: "detach it first with `netloom cni del`; `netloom ls --wide` shows where it is attached",
 }
 

@@ -276,7 +276,7 @@ class Journal:
         error = self._told(cause)
         for job in jobs:
             job.error = job.error or error
-        if error is cause:
+        if error is cause or isinstance(cause, sqlite3.IntegrityError):
             return  # no fault of the disk's: it is of what was to be written, which goes no second time
         self.trouble = str(error)
         if was_not_kept(cause):

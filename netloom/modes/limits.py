@@ -13,7 +13,7 @@ from .names import queue_of
 
 # As containers have it who were told "as much as you like": it would be seconds of no limit at all.
 BOUNDLESS = (1 << 31) - 1
-SLOWEST, FASTEST = 8_000, 8 << 40
+SLOWEST, FASTEST = 8_000, 400_000_000_000
 
 # In seconds of the rate: what may come at once, and what may wait.
 _BURST = 0.02

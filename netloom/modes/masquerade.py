@@ -46,7 +46,7 @@ def elements(leave: NftChain, it: Masquerade, addresses: Iterable[str]) -> list[
 
 def is_sound(found: NftChain) -> bool:
     """Whether it is one of ours: its name says what its rules are."""
-    return found == _named(found.rules)
+    return found.name.startswith(table.LEAVE) and found == _named(found.rules)
 
 
 def described(plan: Plan) -> dict[str, object] | None:

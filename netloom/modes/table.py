@@ -9,16 +9,19 @@ By hook, in the order in which packets meet them:
 
 prerouting   guard (raw): a container sends from its own addresses, and is no router
              arriving (dstnat + 5): host ports, for what is addressed to this host
+             returning (dstnat + 10): answers to looped are for an address that they can reach from a wire
+input        unlooped (110): and here for 127.0.0.1 or ::1 again
 output       routers (raw): no router advertisement of the host's reaches a container
-             looped (raw): what is for a host port of the loopback gets a source that can leave it
+             looped (mangle): what is for a host port of the loopback gets a source that can leave it
              own (-95): host ports, for what this host sends to itself
 forward      between (filter): networks and containers that are kept apart
-postrouting  leaving (srcnat + 5): masquerade, and a source for a container that calls itself by a host port
-input        unlooped (110): the answer to looped is for 127.0.0.1 or ::1 again
+postrouting  leaving (srcnat + 5): masquerade; and a source for who calls by the loopback, or itself
+             stayed (srcnat + 10): what did not leave the loopback after all has its own source again
 
-The kernel refuses packets from 127.0.0.1 that leave the loopback, unless `route_localnet` opens it for
-everybody (CVE-2020-8558). So a connection to 127.0.0.1:8080 gets an address of the host's before it is
-tracked, and its answers get 127.0.0.1 after they were: nobody but who asked is let through.
+The kernel refuses packets from 127.0.0.1 that leave the loopback, and to it that come from elsewhere, unless
+`route_localnet` opens it for everybody (CVE-2020-8558). So where it decides about a packet of such a
+connection, the packet has an address of the host's, and before and after its own. Whoever else sends to
+127.0.0.1 by a wire is refused as ever.
 """
 
 from __future__ import annotations
@@ -93,18 +96,34 @@ chain routers {{
     oifname "{PREFIX}*" icmpv6 type {{ nd-router-advert, nd-redirect }} drop
 }}
 chain looped {{
-    type route hook output priority raw; policy accept;
-    ip saddr 127.0.0.1 ip daddr 127.0.0.1 meta l4proto . th dport @looped4 ip saddr set {HOST4}
-    ip saddr 127.0.0.1 ip daddr . meta l4proto . th dport @looped4_at ip saddr set {HOST4}
+    type route hook output priority mangle; policy accept;
+    oifname != "lo" return
+    ct direction original ct reply ip daddr {HOST4} ip saddr 127.0.0.0/8 ip saddr set {HOST4}
+    ct direction original ct reply ip6 daddr {HOST6} ip6 saddr ::1 ip6 saddr set {HOST6}
+    ct status & confirmed != 0 return
+    ip saddr 127.0.0.0/8 ip daddr 127.0.0.1 meta l4proto . th dport @looped4 ip saddr set {HOST4}
+    ip saddr 127.0.0.0/8 ip daddr . meta l4proto . th dport @looped4_at ip saddr set {HOST4}
     ip6 saddr ::1 ip6 daddr ::1 meta l4proto . th dport @looped6 ip6 saddr set {HOST6}
+}}
+chain stayed {{
+    type filter hook postrouting priority srcnat + 10; policy accept;
+    oifname "lo" ip saddr {HOST4} ct original ip saddr 127.0.0.0/8 ip saddr set ct original ip saddr
+    oifname "lo" ip6 saddr {HOST6} ct original ip6 saddr ::1 ip6 saddr set ::1
+}}
+chain returning {{
+    type filter hook prerouting priority dstnat + 10; policy accept;
+    iifname "{PREFIX}*" ct direction reply ip daddr 127.0.0.0/8 ip daddr set {HOST4}
+    iifname "{PREFIX}*" ct direction reply ip6 daddr ::1 ip6 daddr set {HOST6}
 }}
 chain unlooped {{
     type filter hook input priority 110; policy accept;
-    iifname "{PREFIX}*" ip saddr 127.0.0.0/8 ip daddr {HOST4} ip daddr set 127.0.0.1
-    iifname "{PREFIX}*" ip6 saddr ::1 ip6 daddr {HOST6} ip6 daddr set ::1
+    iifname "{PREFIX}*" ct direction reply ip daddr {HOST4} ct original ip saddr 127.0.0.0/8 \
+        ip daddr set ct original ip saddr
+    iifname "{PREFIX}*" ct direction reply ip6 daddr {HOST6} ct original ip6 saddr ::1 ip6 daddr set ::1
 }}
 chain arriving {{
     type nat hook prerouting priority dstnat + 5; policy accept;
+    ip daddr 127.0.0.0/8 return
     fib daddr type local jump hostports
 }}
 chain own {{
@@ -130,6 +149,8 @@ chain pairs {{
 }}
 chain leaving {{
     type nat hook postrouting priority srcnat + 5; policy accept;
+    oifname "{PREFIX}*" ct status dnat ct original ip saddr 127.0.0.0/8 snat ip to {HOST4}
+    oifname "{PREFIX}*" ct status dnat ct original ip6 saddr ::1 snat ip6 to {HOST6}
     ct status dnat oifname . ip saddr @sources4 snat ip to {HOST4}
     ct status dnat oifname . ip6 saddr @sources6 snat ip6 to {HOST6}
     oifname "{PREFIX}*" return

@@ -151,6 +151,45 @@ def test_a_purge_leaves_nothing_of_ours(machine: Machine, agent: str) -> None:
         assert not path.exists()
 
 
+SERVICES = {
+    "CAP_ARGS": json.dumps(
+        {
+            "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
+            "bandwidth": {"ingressRate": 8_000_000, "egressRate": 8_000_000},
+        }
+    )
+}
+# The host's own addresses, which are in its table of local ones.
+OWN = ("169.254.1.1", "fd6e:6574:6c6f:6f6d::1")
+
+
+def own_addresses(machine: Machine) -> list[str]:
+    listed = machine.node.inside("ip", "route", "show", "table", "255")
+    listed += machine.node.inside("ip", "-6", "route", "show", "table", "255")
+    return [address for address in OWN if f"local {address} " in listed]
+
+
+@pytest.mark.parametrize("journal", ["there", "lost"])
+def test_a_purge_leaves_neither_queues_nor_chains_nor_addresses_of_ours(
+    machine: Machine, journal: str
+) -> None:
+    document = json.loads(machine.conflist.read_text())
+    document["plugins"][0]["isolation"] = "networks"
+    machine.conflist.write_text(json.dumps(document))
+    machine.attach(machine.node.container(), **SERVICES)
+    assert own_addresses(machine) == list(OWN)
+    assert "lque" in machine.node.inside("ip", "link")
+    if journal == "lost":
+        machine.run("down")
+        machine.journal.unlink()
+    removed = [str(it) for it in purged(machine)["removed"]]
+    assert [address for address in OWN if any(address in it for it in removed)] == list(OWN)
+    assert own_addresses(machine) == []
+    assert "lque" not in machine.node.inside("ip", "link")
+    assert machine.node.links() == []
+    assert machine.tables == []
+
+
 def test_a_second_purge_finds_nothing_and_is_fine(machine: Machine) -> None:
     purged(machine)
     assert purged(machine)["removed"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -28,11 +29,60 @@ def test_every_attachment_is_listed_with_all_that_is_known(machine: Machine) -> 
         "mac": inside["mac"],
         "mtu": inside["mtu"],
         "hostLink": host["name"],
+        "hostPorts": [],
+        "bandwidth": None,
+        "ipMasq": {"ipv4": True, "ipv6": True, "inside": ["10.78.0.0/16", "fd78::/64"]},
+        "isolation": "none",
         "netns": f"/run/netns/{container}",
         "state": "committed",
         "queued": False,
         "workload": {"namespace": "shop", "pod": "api-0", "uid": "u-1"},
     }
+
+
+def test_host_ports_are_listed_with_where_they_lead(machine: Machine) -> None:
+    ports = [
+        {"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": "192.0.2.1"},
+        {"hostPort": 53, "containerPort": 5353, "protocol": "udp"},
+    ]
+    machine.attach(machine.node.container(), CAP_ARGS=json.dumps({"portMappings": ports}))
+    (found,) = machine.listed()
+    dns = {"hostIP": "", "hostPort": 53, "protocol": "udp", "containerPort": 5353}
+    assert found["hostPorts"] == [
+        {
+            "hostIP": "192.0.2.1",
+            "hostPort": 8080,
+            "protocol": "tcp",
+            "containerIP": "10.78.0.1",
+            "containerPort": 80,
+        },
+        {**dns, "containerIP": "10.78.0.1"},
+        {**dns, "containerIP": "fd78::1"},
+    ]
+
+
+def test_limits_are_listed_in_the_words_of_the_capability(machine: Machine) -> None:
+    limits = {"egressRate": 8_000_000, "egressBurst": 4_000_000}
+    machine.attach(machine.node.container(), CAP_ARGS=json.dumps({"bandwidth": limits}))
+    (found,) = machine.listed()
+    assert found["bandwidth"] == limits
+
+
+def test_what_a_network_masquerades_and_keeps_apart_is_listed(machine: Machine) -> None:
+    document = json.loads(machine.conflist.read_text())
+    document["plugins"][0] |= {"isolation": "networks", "ipMasq": {"ipv6": False, "except": ["10.0.0.0/8"]}}
+    machine.conflist.write_text(json.dumps(document))
+    machine.attach(machine.node.container())
+    (found,) = machine.listed()
+    assert found["isolation"] == "networks"
+    assert found["ipMasq"] == {"ipv4": True, "ipv6": False, "inside": ["10.78.0.0/16", "10.0.0.0/8"]}
+
+
+def test_a_network_that_masquerades_nothing_has_none(machine: Machine) -> None:
+    machine.brought_up("--no-masquerade")
+    machine.attach(machine.node.container())
+    (found,) = machine.listed()
+    assert found["ipMasq"] is None
 
 
 def test_one_network_may_be_asked_for_and_no_agent_is_needed(machine: Machine) -> None:

@@ -30,8 +30,10 @@ def recorded(machine: Machine) -> Any:
         (["-i", "net1"], {}),
         ([], {"CNI_ARGS": "IP=10.78.9.9"}),
         ([], {"CAP_ARGS": '{"ips": ["fd78::99"], "mac": "02:00:00:00:00:09"}'}),
+        ([], {"CAP_ARGS": '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'}),
+        ([], {"CAP_ARGS": '{"bandwidth": {"ingressRate": 8000000, "egressRate": 8000000}}'}),
     ],
-    ids=["plain", "interface", "arguments", "capabilities"],
+    ids=["plain", "interface", "arguments", "capabilities", "host ports", "limits"],
 )
 def test_it_is_the_plan_that_the_next_add_records(
     machine: Machine, words: list[str], env: dict[str, str]
@@ -60,6 +62,34 @@ def test_nothing_is_changed(machine: Machine) -> None:
     assert list(machine.node.ledger().held()) == []
 
 
+def ruleset(machine: Machine) -> str:
+    return machine.node.inside("nft", "list", "ruleset")
+
+
+def test_of_host_ports_and_networks_that_are_kept_apart_nothing_is_made(machine: Machine) -> None:
+    document = json.loads(machine.conflist.read_text())
+    document["plugins"][0]["isolation"] = "networks"
+    machine.conflist.write_text(json.dumps(document))
+    before = ruleset(machine)
+    ports = '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'
+    plan = shown(machine, machine.node.container(), CAP_ARGS=ports)
+    chains = [it["name"].split("-")[0] for it in plan["objects"] if it["type"] == "nft-chain"]
+    assert chains == ["leave", "apart"]
+    sets = {it["set"].split("-")[0] for it in plan["objects"] if it["type"] == "nft-element"}
+    assert sets >= {"sources4", "sources6", "leaving4", "leaving6", "apart", "ports4", "ports6", "looped4"}
+    assert ruleset(machine) == before
+    assert machine.run("ports").document == []
+
+
+def test_a_port_that_is_taken_is_the_error_that_an_add_would_get(machine: Machine) -> None:
+    ports = '{"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}'
+    machine.attach(machine.node.container(), CAP_ARGS=ports)
+    container = machine.node.container()
+    outcome = machine.run("plan", "show", "netloom", "--netns", container, "--json", env={"CAP_ARGS": ports})
+    assert (outcome.status, outcome.stdout, outcome.error["code"]) == (1, "", 105)
+    assert "8080/tcp" in outcome.error["error"]
+
+
 def test_apply_takes_it_from_standard_input(machine: Machine) -> None:
     container = machine.node.container()
     plan = json.dumps(shown(machine, container))
@@ -82,9 +112,10 @@ def test_neither_agent_nor_journal_nor_container_is_needed(bare: Machine) -> Non
 def test_on_a_terminal_it_is_a_list_of_objects(machine: Machine) -> None:
     outcome = machine.on_a_terminal("plan", "show", "netloom")
     assert outcome.status == 0
-    header, first, *_ = outcome.stdout.splitlines()
+    header, first, second, *_ = outcome.stdout.splitlines()
     assert header.split() == ["ON", "OBJECT"]
-    assert first.startswith("host        nft element loom")
+    assert first.startswith("host        nft chain inet netloom leave-")
+    assert second.startswith("host        nft element loom")
     assert "attachment  address 10.78.0.1/32 on eth0" in outcome.stdout
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -50,10 +51,66 @@ def test_the_network_declares_what_runtimes_ask_for(machine: Machine) -> None:
             {
                 "type": "netloom",
                 "pools": [{"cidr": "10.78.0.0/16"}, {"cidr": "fd78::/64"}],
-                "capabilities": {"ips": True, "mac": True, "dns": True},
+                "ipMasq": True,
+                "capabilities": {
+                    "ips": True,
+                    "mac": True,
+                    "dns": True,
+                    "portMappings": True,
+                    "bandwidth": True,
+                },
             }
         ],
     }
+
+
+def is_masqueraded(machine: Machine) -> object:
+    plugins = network(machine)["plugins"]
+    assert isinstance(plugins, list)
+    return plugins[0]["ipMasq"]
+
+
+def test_without_masquerade_is_kept_until_it_is_wanted(bare: Machine) -> None:
+    bare.brought_up("--no-masquerade")
+    assert is_masqueraded(bare) is False
+    assert bare.brought_up()["network"]["change"] == "kept"
+    assert bare.brought_up("--mtu", "1400")["network"]["change"] == "replaced"
+    assert is_masqueraded(bare) is False
+    bare.brought_up("--masquerade")
+    assert is_masqueraded(bare) is True
+
+
+def test_a_network_of_somebody_else_says_by_itself_whether_it_masquerades(bare: Machine) -> None:
+    plugin = '{"type":"netloom","pools":[{"cidr":"10.4.0.0/24"}],"ipMasq":{"except":["10.0.0.0/8"]}}'
+    bare.conflist.write_text(f'{{"cniVersion":"1.0.0","name":"blue","plugins":[{plugin}]}}')
+    before = bare.conflist.read_bytes()
+    assert bare.brought_up("--masquerade")["network"]["change"] == "kept"
+    assert bare.conflist.read_bytes() == before
+    error = bare.up("--no-masquerade", "--json").error["error"]
+    assert "its ipMasq is on, not off" in error
+
+
+def test_a_network_that_an_older_version_wrote_gets_what_runtimes_ask_for_and_keeps_what_it_does(
+    bare: Machine,
+) -> None:
+    """It knew no host ports, no limits and no masquerade."""
+    bare.brought_up()
+    document = network(bare)
+    plugins = document["plugins"]
+    assert isinstance(plugins, list)
+    del plugins[0]["ipMasq"]
+    plugins[0]["capabilities"] = {"ips": True, "mac": True, "dns": True}
+    content = json.dumps(document, indent=2) + "\n"
+    bare.conflist.write_text(content)
+    receipt = bare.node.state_dir / "installed.json"
+    installed = json.loads(receipt.read_text())
+    installed["files"][str(bare.conflist)] = hashlib.sha256(content.encode()).hexdigest()
+    receipt.write_text(json.dumps(installed))
+    bare.brought_up()
+    plugins = network(bare)["plugins"]
+    assert isinstance(plugins, list)
+    assert set(plugins[0]["capabilities"]) == {"ips", "mac", "dns", "portMappings", "bandwidth"}
+    assert is_masqueraded(bare) is False
 
 
 def test_a_second_up_changes_nothing_and_says_so(machine: Machine) -> None:

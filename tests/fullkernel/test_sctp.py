@@ -1,0 +1,100 @@
+"""Host ports of SCTP, which many kernels do not have."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from netloom.kernel import Namespace
+
+from ..agent.outside import (
+    IPV4,
+    IPV6,
+    LOOPBACK,
+    NODE,
+    OUTSIDE,
+    SCTP,
+    TCP,
+    Answer,
+    Attached,
+    Town,
+    ask,
+    attach,
+    detach_all,
+    is_refused,
+    leftovers,
+    mapped,
+    new_town,
+    port,
+)
+
+pytestmark = pytest.mark.fullkernel
+
+FAMILIES = pytest.mark.parametrize("family", [IPV4, IPV6])
+
+PORT, ONLY_TCP = 8080, 8081
+
+
+class Street(NamedTuple):
+    town: Town
+    web: Attached
+    neighbour: Attached
+
+
+@pytest.fixture(scope="module")
+def street() -> Iterator[Street]:
+    """`web` answers on a host port of SCTP."""
+    subprocess.run(["modprobe", "sctp"], check=True)
+    with new_town() as town:
+        town.node.start(patience=60)
+        web = attach(town, "web", **mapped(port(PORT, protocol=SCTP), port(ONLY_TCP)))
+        neighbour = attach(town, "neighbour")
+        with web.answering(protocols=(SCTP,)):
+            yield Street(town, web, neighbour)
+        detach_all(town)
+
+
+def callers(street: Street) -> dict[str, Namespace]:
+    return {
+        "outside": street.town.outside,
+        "the host": street.town.host,
+        "the container itself": street.web.place,
+        "another container": street.neighbour.place,
+    }
+
+
+@FAMILIES
+@pytest.mark.parametrize("caller", ["outside", "the host", "the container itself", "another container"])
+def test_a_host_port_of_sctp_is_reached_at_the_hosts_address_by(
+    street: Street, caller: str, family: str
+) -> None:
+    assert ask(callers(street)[caller], SCTP, NODE[family], PORT, patience=10).who == "web"
+
+
+@FAMILIES
+def test_a_host_port_of_sctp_is_reached_at_the_hosts_loopback(street: Street, family: str) -> None:
+    assert ask(street.town.host, SCTP, LOOPBACK[family], PORT, patience=10).who == "web"
+
+
+@FAMILIES
+def test_who_calls_from_outside_is_seen_by_its_own_address(street: Street, family: str) -> None:
+    answer = ask(street.town.outside, SCTP, NODE[family], PORT, patience=10)
+    assert answer == Answer("web", OUTSIDE[family])
+
+
+def test_a_port_of_sctp_is_none_of_tcp_and_the_other_way_round(street: Street) -> None:
+    assert is_refused(street.town.outside, TCP, NODE[IPV4], PORT)
+    assert is_refused(street.town.outside, SCTP, NODE[IPV4], ONLY_TCP)
+
+
+def test_a_port_of_sctp_is_refused_by_the_host_when_its_container_is_gone(street: Street) -> None:
+    before = leftovers(street.town.node)
+    gone = attach(street.town, **mapped(port(PORT + 10, protocol=SCTP)))
+    with gone.answering(protocols=(SCTP,)):
+        assert ask(street.town.outside, SCTP, NODE[IPV4], PORT + 10, patience=10).who == gone.name
+    gone.delete()
+    assert is_refused(street.town.outside, SCTP, NODE[IPV4], PORT + 10)
+    assert leftovers(street.town.node) == before
