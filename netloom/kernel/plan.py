@@ -248,6 +248,8 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
             changes += [Change(item.label, "kept" if undo is None else "made") for item, undo in undos]
             made += _together([(item, undo) for item, undo in undos if undo is not None], scope)
             reach("kernel.made")
+        for item, _ in made:
+            item.settle(scope)
         _require_patience(impatience)
     except BaseException as error:
         for failure in (yield from _taking(_in_reverse(made))):

@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Self
 
 from ..errors import KernelError, OutcomeUnknown, Refused
@@ -26,6 +27,8 @@ _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _SIOCGIFNAME, _SIOCGIFINDEX = 0x8910, 0x8933
+_SIOCETHTOOL, _ETHTOOL_GLINK = 0x8946, 0xA
+_IFDATA, _ETHTOOL = struct.Struct("@16sP16x"), struct.Struct("=II")
 _SO_ATTACH_FILTER, _SO_NETNS_COOKIE = 26, 71
 _BPF = struct.Struct("=HBBI")
 _LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
@@ -220,6 +223,15 @@ class Connection:
         except ValueError:
             raise _closed() from None
         return int(_IFREQ.unpack(answer)[1])
+
+    def settle(self, name: str) -> None:
+        """Lets a link send, if its wire is there. The kernel would come to that on its own, some time later.
+
+        Since Linux 6.8, to ask whether it is there does it.
+        """
+        question = ctypes.create_string_buffer(_ETHTOOL.pack(_ETHTOOL_GLINK, 0))
+        with suppress(OSError, ValueError):  # the link is gone, or is of a kind that cannot be asked
+            fcntl.ioctl(self._socket, _SIOCETHTOOL, _IFDATA.pack(name.encode(), ctypes.addressof(question)))
 
     def has_link(self, index: int) -> bool:
         """Whether a link of that index is there, by an ioctl."""

@@ -83,6 +83,9 @@ class Object(
     def remove(self, scope: Scope) -> Departure | None:
         raise NotImplementedError
 
+    def settle(self, scope: Scope) -> None:
+        """What is left to do when all objects of its plan are there."""
+
     def places(self) -> Iterable[Where]:
         """The namespaces that `apply` and `check` need."""
         return (self.on,)
