@@ -58,8 +58,8 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch
         return reserved
     reach("add.committed")
     node.recent.append(reserved.attachment.id)
-    await node.flows.came(ports.of_plan(reserved.plan))
-    watch.lap("flows")
+    if await node.flows.came(ports.of_plan(reserved.plan)):
+        watch.lap("flows")
     return reserved
 
 

@@ -48,8 +48,9 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
             # What was lost while no agent ran is looked for first.
             node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
             server = Server(settings.socket, Answers(node).serve, refuse)
-            tasks = [loop.create_task(_tick(node, server)), loop.create_task(_listen(node))]
-            flows = loop.create_task(node.flows.run(node))
+            listening = _go_on("listening to the kernel", lambda: Drift(node).listen())
+            tasks = [loop.create_task(_tick(node, server)), loop.create_task(listening)]
+            flows = loop.create_task(_go_on("forgetting connections", lambda: node.flows.run(node)))
             # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
             gc.collect()
             gc.freeze()
@@ -111,13 +112,14 @@ async def _tick(node: Node, server: Server) -> None:
                 log.exception("a part of the slow work failed")
 
 
-async def _listen(node: Node) -> None:
+async def _go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Whatever happens to it, it is begun again."""
     while True:
         with suppress(OSError):
             try:
-                await Drift(node).listen()
+                await work()
             except asyncio.CancelledError:
                 raise
             except Exception:
-                log.exception("listening to the kernel failed; trying again")
+                log.exception("%s failed; trying again", what)
         await asyncio.sleep(1)

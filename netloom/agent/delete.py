@@ -150,7 +150,8 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
         if namespace is not None:
             namespace.close()
     # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
-    node.counters["strangers"] += bool(strange)
+    if strange:
+        node.counters["strangers"] += 1
     return any(it.object.startswith(OF_TABLE) for error in strange for it in error.differences)
 
 

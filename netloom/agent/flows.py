@@ -60,17 +60,22 @@ class Flows:
         self._news, self._urgent = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def came(self, ports: Iterable[HostPort]) -> None:
-        """Returns when nothing goes astray any more. Of TCP nothing does: a new connection is a new entry."""
+    async def came(self, ports: Iterable[HostPort]) -> bool:
+        """Returns when nothing goes astray any more; and whether something could.
+
+        Of TCP nothing does: a new connection is a new entry.
+        """
         others = [it for it in ports if it.protocol != "tcp"]
-        if others:
-            self._came.extend(others)
-            walked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(walked)
-            self._urgent.set()
-            self._news.set()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(walked, _PATIENCE)
+        if not others:
+            return False
+        self._came.extend(others)
+        walked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(walked)
+        self._urgent.set()
+        self._news.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(walked, _PATIENCE)
+        return True
 
     def went(self, ports: Iterable[HostPort]) -> None:
         """It follows within a moment."""
@@ -100,7 +105,7 @@ class Flows:
             began = time.monotonic()
             late += await self.forget(node)
             pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
-            if await self._is_calm(pause):
+            if await self._is_calm(pause) and late:
                 await self._look(node, partial(_forget_answers, came=late, own=node.host.addresses))
                 late = []
 
@@ -134,7 +139,8 @@ class Flows:
                 log.warning("connections to host ports that changed may go astray for a while: %s", error)
             node.warned.add("flows")
             return
-        node.counters["forgotten"] += forgotten
+        if forgotten:
+            node.counters["forgotten"] += forgotten
 
 
 def _all_of(ports: deque[HostPort]) -> list[HostPort]:
