@@ -91,6 +91,8 @@ def _translated(error: BaseException) -> CNIError:
             return InvalidNetns(str(error))
         case Unsupported():
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
+        case KernelError() if "sysctl" in str(error):
+            return KernelRefused(str(error), "mend the network's `sysctl`, if it is from there")
         case KernelError():
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
         case Unwritable():

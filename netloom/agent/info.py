@@ -24,6 +24,8 @@ class Info(Struct, frozen=True, kw_only=True):
     socket: str = ""
     boot_id: str = ""
     mtu: int = 0
+    # Which nft table it lays down: another one is of another netloom, whatever its version says.
+    table: str = ""
     started: float = 0.0
     attachments: Mapping[str, int] = {}
     intents: int = 0
@@ -37,6 +39,7 @@ class Info(Struct, frozen=True, kw_only=True):
 async def info(node: Node) -> bytes:
     # Whoever asks reads `Info` alone, and need not load what an agent is made of.
     from ..journal import Ledger
+    from ..modes.table import TABLE
     from . import intents
 
     node.look_after_journal()
@@ -49,6 +52,7 @@ async def info(node: Node) -> bytes:
             socket=node.settings.socket,
             boot_id=node.boot_id,
             mtu=node.host.mtu,
+            table=TABLE.comment,
             started=node.started,
             attachments={str(state): count for state, count in counts.items()},
             intents=len(intents.waiting(node.settings.intents)),

@@ -93,6 +93,7 @@ class _Keys(Struct, frozen=True, rename=lambda field: _NAMES.get(field) or _came
     args: _Args = _Args()
     runtime_config: _RuntimeConfig = _RuntimeConfig()
     ipam: Any = None
+    port_mappings: Any = None
     mac: str = ""
     txqlen: int | None = None
     ip_masq: bool | MasqueradeConfig = False
@@ -239,6 +240,11 @@ def _judged(config: dict[str, Any]) -> _Said:
     if keys.ipam:
         raise UnsupportedField(
             f"unsupported field ipam: {keys.ipam!r}", "netloom gives addresses itself: say which in `pools`"
+        )
+    if keys.port_mappings:
+        raise UnsupportedField(
+            "unsupported field portMappings",
+            "runtimes say which ports a container gets: declare the capability `portMappings`",
         )
     of_args = keys.args.cni
     mtu = keys.mtu if of_args.mtu is None else of_args.mtu

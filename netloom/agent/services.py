@@ -21,6 +21,10 @@ from ..modes.settings import IFNAME, is_allowed, path_of
 # Protocol, port, address of the host, and whether it is IPv6.
 Port: TypeAlias = tuple[str, int, str, bool]
 
+# First bytes of addresses of groups, by their length; and how an IPv4 address looks that is written as IPv6.
+_GROUPS = {4: range(224, 256), 16: range(255, 256)}
+_MAPPED = bytes(10) + b"\xff\xff"
+
 _PROTOCOLS = ("tcp", "udp", "sctp")
 _ANY = {"": "", "0.0.0.0": "", "::": ""}
 # What the masquerade of a network leaves alone is a rule each.
@@ -132,10 +136,15 @@ def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
 
 
 def _host_ip(text: str) -> str:
+    if not text:
+        return ""
     try:
-        return text and shown_ip(packed_ip(text))
+        packed = packed_ip(text)
     except InvalidObject as cause:
         raise InvalidConfig(f"portMappings: hostIP {cause}") from None
+    if packed[0] in _GROUPS[len(packed)] or packed.startswith(_MAPPED):
+        raise InvalidConfig(f"portMappings: hostIP {text} is no address that a host can have")
+    return shown_ip(packed)
 
 
 def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[HostPort, ...]:

@@ -19,8 +19,13 @@ from .arguments import add_json
 from .failure import UsageError
 from .journal import ledger
 from .output import say
-from .place import add_place
+from .place import add_place, intents_dir
+from .queued import queued
 from .views import for_a_person, print_json, table
+
+_HEADER = (
+    "HOST IP", "PORT", "PROTOCOL", "CONTAINER IP", "PORT", "NETWORK", "CONTAINER", "INTERFACE", "STATE",
+)  # fmt: skip
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if not for_a_person(args.json):
         print_json(found)
     elif found:
-        header = ["HOST IP", "PORT", "PROTOCOL", "CONTAINER IP", "PORT", "NETWORK", "CONTAINER", "INTERFACE"]
-        say(*table([_row(it) for it in found], header))
+        say(*table([_row(it) for it in found], _HEADER))
     else:
         say("no port of the host is held" if wanted is None else f"nobody holds port {wanted}")
     return 0
@@ -53,10 +57,14 @@ def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
         if journal is None:
             return []
         holders = {it.id: it for it in journal.attachments()}
-        return [_described(port, holders[number]) for number, port in journal.ports()]
+        dels = queued(intents_dir(args))
+        return [
+            _described(port, holders[number], any(one.is_about(holders[number]) for one in dels))
+            for number, port in journal.ports()
+        ]
 
 
-def _described(port: Port, holder: Attachment) -> dict[str, Any]:
+def _described(port: Port, holder: Attachment, is_queued: bool) -> dict[str, Any]:
     return {
         "hostIP": shown_ip(port.host_ip) if any(port.host_ip) else "",
         "hostPort": port.host_port,
@@ -67,6 +75,7 @@ def _described(port: Port, holder: Attachment) -> dict[str, Any]:
         "containerID": holder.container_id,
         "ifName": holder.ifname,
         "state": holder.state,
+        "queued": is_queued,
     }
 
 
@@ -80,4 +89,5 @@ def _row(it: dict[str, Any]) -> list[str]:
         it["network"],
         it["containerID"][:12],
         it["ifName"],
+        "DEL queued" if it["queued"] else it["state"],
     ]

@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import __version__
 from ..agent.client import AgentError, Silent
+from ..agent.info import Info
 from ..agent.install import EXECUTABLE, READABLE, NotBuilt, keep_receipt, put, receipt, shipped_plugin
 from ..cni.files import make_directories
 from ..cni.versions import starting_from
@@ -176,7 +177,7 @@ def _agent(args: argparse.Namespace, place: Place) -> dict[str, Any]:
         found = await_other(place, args.timeout)
     if found is None and not args.no_agent:
         change, found = "started", start(place, args.timeout)
-    elif found is not None and found.info.version != __version__ and not args.no_agent:
+    elif found is not None and not args.no_agent and _is_of_another(found.info):
         stop(place, args.timeout)
         change, found = "replaced", start(place, args.timeout)
     if found is None:
@@ -189,6 +190,13 @@ def _agent(args: argparse.Namespace, place: Place) -> dict[str, Any]:
         "socket": place.socket,
         "log": log_of(process, place),
     }
+
+
+def _is_of_another(info: Info) -> bool:
+    """Versions that were never released have one number."""
+    from ..modes.table import TABLE
+
+    return (info.version, info.table) != (__version__, TABLE.comment)
 
 
 def _configure(args: argparse.Namespace, network: Decision) -> dict[str, Any]:

@@ -99,6 +99,7 @@ def test_of_keys_that_are_there_twice_the_last_counts(running: Node) -> None:
         ({"routes": "all"}, 7),
         ({"interface": "a/b"}, 4),
         ({"ipam": {"type": "host-local"}}, 2),
+        ({"portMappings": [{"hostPort": 80, "containerPort": 80}]}, 2),
         ({"ipMasq": {"except": ["10.0.0.1/8"]}}, 7),
         ({"args": {"cni": {"ips": "10.9.0.5"}}}, 7),
         ({"args": {"cni": {"ips": ["10.10.0.5"]}}}, 7),

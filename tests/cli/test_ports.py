@@ -36,6 +36,7 @@ def test_every_port_is_listed_with_where_it_leads_and_who_holds_it(machine: Mach
         "containerID": attached["containerID"],
         "ifName": "eth0",
         "state": "committed",
+        "queued": False,
     }
     web = {"hostIP": "", "hostPort": 8080, "protocol": "tcp", "containerPort": 80}
     dns = {"hostIP": "192.0.2.1", "hostPort": 53, "protocol": "udp", "containerPort": 5353}
@@ -53,7 +54,7 @@ def test_on_a_terminal_it_is_a_table(machine: Machine) -> None:
     assert (outcome.status, outcome.stderr) == (0, "")
     header, *rows = outcome.stdout.splitlines()
     assert header.split("  ")[0] == "HOST IP"
-    holder = ["netloom", attached["containerID"][:12], "eth0"]
+    holder = ["netloom", attached["containerID"][:12], "eth0", "committed"]
     assert [row.split() for row in rows] == [
         ["192.0.2.1", "53", "udp", "10.78.0.1", "5353", *holder],
         ["*", "8080", "tcp", "10.78.0.1", "80", *holder],
@@ -145,3 +146,11 @@ def test_its_help_says_what_a_star_stands_for(stage: Stage) -> None:
     assert outcome.status == 0
     assert "*" in outcome.stdout
     assert "PORT" in outcome.stdout
+
+
+def test_a_port_whose_del_waits_for_the_agent_is_told_so(machine: Machine) -> None:
+    published(machine, DNS)
+    machine.end_agent()
+    (name,) = [it["netns"].rpartition("/")[2] for it in machine.listed()]
+    assert machine.run("cni", "del", "netloom", name).status == 0
+    assert [it["queued"] for it in machine.run("ports").document] == [True]

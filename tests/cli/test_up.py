@@ -21,6 +21,11 @@ from .machine import Machine
 pytestmark = pytest.mark.kernel
 
 # An agent as another version of netloom would start it.
+_SAME_NUMBER = (
+    "from netloom.modes import table; from msgspec.structs import replace; "
+    "table.TABLE = replace(table.TABLE, body=table.TABLE.body + 'set of_old { type ifname; }'); "
+    "from netloom.cli.main import main; main(['agent'])"
+)
 _OLDER = "import netloom; netloom.__version__ = '0.0.9'; from netloom.cli.main import main; main(['agent'])"
 
 
@@ -335,6 +340,22 @@ def test_an_agent_of_another_version_is_replaced_and_traffic_goes_on(bare: Machi
     finally:
         older.kill()
         older.wait()
+
+
+def test_an_agent_of_the_same_version_with_another_table_is_replaced(bare: Machine) -> None:
+    """As between two versions that were never released."""
+    other = subprocess.Popen(
+        bare.node.command(sys.executable, "-c", _SAME_NUMBER), env=bare.stage.env, stderr=subprocess.DEVNULL
+    )
+    try:
+        while bare.up("--no-agent").document["agent"]["change"] == "none":
+            assert other.poll() is None
+        assert bare.brought_up()["agent"]["change"] == "replaced"
+        assert other.wait(10) == 0
+        assert bare.brought_up()["agent"]["change"] == "kept"
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_without_an_agent_of_its_own_it_installs_files_and_says_that_none_answers(bare: Machine) -> None:
