@@ -158,7 +158,13 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
         )
     if await node.dataplane.check(again.plan, netns):
         await node.keep_guarded()
-        await node.dataplane.apply(again.plan, netns)
+        try:
+            await node.dataplane.apply(again.plan, netns)
+        except Conflict as error:
+            if not any(it.object.startswith(OF_TABLE) for it in error.differences):
+                raise
+            await node.lay_down()
+            await node.dataplane.apply(again.plan, netns)
         node.counters["repaired"] += 1
     watch.lap("kernel")
 

@@ -13,6 +13,8 @@ from .stopwatch import Stopwatch
 
 # The reference plugin `tuning`, behind ours, changes it without a word in the result.
 _LEFT_TO_OTHERS = ("peer's mtu",)
+# Of differences that are told.
+_MOST = 50
 
 
 async def check(node: Node, request: Request, netns: int | None, watch: Stopwatch) -> None:
@@ -39,7 +41,9 @@ async def check(node: Node, request: Request, netns: int | None, watch: Stopwatc
         differences += [str(it) for it in found_so if it.field not in _LEFT_TO_OTHERS]
         watch.lap("kernel")
     if differences:
-        raise NotAsPlanned("not as ADD left it", "; ".join(differences))
+        told = differences[:_MOST]
+        told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
+        raise NotAsPlanned("not as ADD left it", "; ".join(told))
 
 
 def _between(recorded: Result, said: Result) -> list[str]:

@@ -183,4 +183,4 @@ class Drift:
         if chains:
             await node.lay_down()  # without them, and without the elements
         elif elements:
-            await node.dataplane.remove(Plan(tuple(elements)))
+            await node.remove_strays()

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..cni import AttachmentKey
 from ..failpoints import reach
 from ..journal import Attachment, Journal
-from ..kernel import InvalidNamespace, Namespace, NftElement, Scope
+from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
@@ -162,10 +162,16 @@ class Node:
 
         The kernel is looked at first: an attachment is in the journal before its elements are in the table.
         """
-        there, chains, links = await self.look(
-            lambda host: (contents.there(host), contents.chains_there(host), set(link_names(host)))
-        )
-        planned = await asyncio.to_thread(self._planned)
+        return await self.look(self._strays)
+
+    async def remove_strays(self) -> None:
+        """Those that are some when their turn has come: meanwhile, somebody may have got the same again."""
+        await self.dataplane.remove_found(lambda host: Plan(tuple(self._strays(host)[0])), timeout=30)
+
+    def _strays(self, host: Namespace) -> tuple[list[NftElement], list[str]]:
+        there, chains = contents.there(host), contents.chains_there(host)
+        links = set(link_names(host))
+        planned = self._planned()
         elements = contents.strays(there, links, planned)
         return elements, contents.unused(chains, set(there) - set(elements), planned)
 

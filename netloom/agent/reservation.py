@@ -179,7 +179,7 @@ def _free_ports(ledger: Ledger, key: AttachmentKey, wanted: Iterable[HostPort]) 
     """Those that are free. A runtime may ask every network of a container for all of its ports: the first has
     them."""
     for port in wanted:
-        holder = ledger.port_holder(port_of(port))
+        holder = ledger.port_holder(port_of(port), key.container_id)
         if holder is None:
             yield port
         elif holder.container_id != key.container_id:

@@ -29,6 +29,8 @@ _PROTOCOLS = ("tcp", "udp", "sctp")
 _ANY = {"": "", "0.0.0.0": "", "::": ""}
 # What the masquerade of a network leaves alone is a rule each.
 _MOST_EXCEPTIONS = 256
+# Of one container, all of which every look at it compares: a tenth of a second for 1,000.
+_MOST_PORTS = 5000
 # In seconds of the rate. The kernel could keep 274.
 _LONGEST_BURST = 60
 
@@ -121,6 +123,8 @@ def _whole(cidr: str) -> str:
 
 
 def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
+    if len(said) > _MOST_PORTS:
+        raise InvalidConfig(f"portMappings has {len(said)} ports, and may have {_MOST_PORTS}")
     found: dict[PortMapping, None] = {}
     for given in said:
         it = replace(given, protocol=given.protocol.lower(), host_ip=_host_ip(given.host_ip))

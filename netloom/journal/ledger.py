@@ -128,13 +128,21 @@ class Ledger:
 
     # Ports of the host.
 
-    def port_holder(self, wanted: Port) -> Attachment | None:
-        """Who has a port, of all addresses or of the same one. A port of all is in the way of any."""
+    def port_holder(self, wanted: Port, container_id: str = "") -> Attachment | None:
+        """Who has a port, of all addresses or of the same one. A port of all is in the way of any.
+
+        Of several, one that is not the container's own.
+        """
         row = self.connection.execute(
-            "SELECT attachment FROM port WHERE protocol = ? AND host_port = ? AND length(host_ip) = ? "
-            "AND (host_ip IN (?, zeroblob(length(host_ip))) OR ? = zeroblob(length(host_ip))) LIMIT 1",
-            (wanted.protocol, wanted.host_port, len(wanted.host_ip), wanted.host_ip, wanted.host_ip),
-        ).fetchone()
+            "SELECT port.attachment FROM port JOIN attachment ON attachment.id = port.attachment "
+            "WHERE protocol = ? AND host_port = ? AND length(host_ip) = ? "
+            "AND (host_ip IN (?, zeroblob(length(host_ip))) OR ? = zeroblob(length(host_ip))) "
+            "ORDER BY container_id = ? LIMIT 1",
+            (
+                wanted.protocol, wanted.host_port, len(wanted.host_ip), wanted.host_ip, wanted.host_ip,
+                container_id,
+            ),
+        ).fetchone()  # fmt: skip
         return None if row is None else self.by_id(row[0])
 
     def ports(self) -> list[tuple[int, Port]]:

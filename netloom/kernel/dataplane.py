@@ -204,6 +204,16 @@ class Dataplane:
         """Without a namespace, what was in it counts as gone with it."""
         return self._accept("remove", lambda scope, _: removing(plan, scope), netns, timeout)
 
+    def remove_found(
+        self, find: Callable[[Namespace], Plan], *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Request[None]:
+        """What is found on the host when its turn has come: nothing is made or removed in between."""
+
+        def begin(scope: Scope, _: Impatience) -> Steps[None]:
+            return removing(find(scope.host), scope)
+
+        return self._accept("remove", begin, None, timeout)
+
     def lay_down(
         self, table: NftTable, contents: Contents = _none, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Request[None]:

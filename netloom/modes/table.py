@@ -81,6 +81,7 @@ map apart {{ type ifname : verdict; }}
 chain guard {{
     type filter hook prerouting priority raw; policy accept;
     iifname "{PREFIX}*" jump sender
+    iifname != "lo" ip6 saddr {HOST6} drop
 }}
 chain sender {{
     icmpv6 type {{ nd-router-advert, nd-redirect }} drop
@@ -101,9 +102,10 @@ chain looped {{
     ct direction original ct reply ip daddr {HOST4} ip saddr 127.0.0.0/8 ip saddr set {HOST4}
     ct direction original ct reply ip6 daddr {HOST6} ip6 saddr ::1 ip6 saddr set {HOST6}
     ct status & confirmed != 0 return
-    ip saddr 127.0.0.0/8 ip daddr 127.0.0.1 meta l4proto . th dport @looped4 ip saddr set {HOST4}
     ip saddr 127.0.0.0/8 ip daddr . meta l4proto . th dport @looped4_at ip saddr set {HOST4}
-    ip6 saddr ::1 ip6 daddr ::1 meta l4proto . th dport @looped6 ip6 saddr set {HOST6}
+    ip daddr 127.0.0.0/8 ip daddr != 127.0.0.1 return
+    ip saddr 127.0.0.0/8 meta l4proto . th dport @looped4 ip saddr set {HOST4}
+    ip6 saddr ::1 meta l4proto . th dport @looped6 ip6 saddr set {HOST6}
 }}
 chain stayed {{
     type filter hook postrouting priority srcnat + 10; policy accept;

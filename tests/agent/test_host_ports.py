@@ -293,3 +293,11 @@ def test_a_service_of_the_host_on_another_loopback_address_sees_its_callers(
 @PROTOCOLS
 def test_a_host_port_is_reached_from_any_loopback_address(street: Street, protocol: str) -> None:
     assert ask(street.town.host, protocol, "127.0.0.1", OPEN, source="127.0.0.2").who == "web"
+
+
+@PROTOCOLS
+@FAMILIES
+def test_a_host_port_of_any_address_is_reached_from_the_loopback_address(
+    street: Street, family: str, protocol: str
+) -> None:
+    assert ask(street.town.host, protocol, NODE[family], OPEN, source=LOOPBACK[family]).who == "web"

@@ -72,6 +72,7 @@ HOST_PORTS: list[tuple[dict[str, Any], str]] = [
     (mapped(port(hostIP="192.0.2.1/24")), "hostIP '192.0.2.1/24' is no IP address"),
     (mapped(port(hostIP="fe80::1%eth0")), "hostIP 'fe80::1%eth0' is no IP address"),
     (mapped(port(hostIP="\0")), "hostIP"),
+    (mapped(*(port(hostPort=number) for number in range(1, 5002))), "has 5001 ports, and may have 5000"),
     (mapped(port(hostIP="224.0.0.1")), "hostIP 224.0.0.1 is no address that a host can have"),
     (mapped(port(hostIP="255.255.255.255")), "hostIP 255.255.255.255 is no address that a host can have"),
     (mapped(port(hostIP="ff02::1")), "hostIP ff02::1 is no address that a host can have"),

@@ -275,6 +275,18 @@ def test_who_joins_a_network_whose_chain_was_emptied_is_told_or_finds_it_whole(
     assert (joined.code == 0) == is_whole, joined.output
 
 
+@pytest.mark.parametrize("loss", CHAINS.values(), ids=list(CHAINS))
+def test_the_same_add_again_makes_a_chain_whole_that_was_emptied(
+    sleepy: Town, loss: Callable[[Town], object]
+) -> None:
+    config, container = sleepy.node.config(**WITHOUT_PORTS), new_container(sleepy)
+    assert sleepy.node.ask("ADD", container, config).code == 0
+    loss(sleepy)
+    assert sleepy.node.ask("ADD", container, config).code == 0
+    assert unsound(sleepy.node) == []
+    assert sleepy.node.ask("DEL", container, config).code == 0
+
+
 # What is not ours.
 
 FOREIGN = """

@@ -194,3 +194,12 @@ def test_who_looks_at_an_older_journal_sees_no_ports_and_leaves_it_as_it_is(olde
         assert Ledger(connection).ports() == []
         assert [it.id for it in Ledger(connection).places()] == [7]
     assert Path(older).read_bytes() == before
+
+
+def test_of_several_holders_one_is_told_that_is_not_the_container_itself(ledger: Ledger) -> None:
+    hold(ledger, "own", port(host_ip=bytes([127, 0, 0, 1])))
+    hold(ledger, "other", port(host_ip=bytes([192, 0, 2, 1])))
+    for name, expected in (("own", "other"), ("other", "own")):
+        found = ledger.port_holder(port(), name)
+        assert found is not None
+        assert found.container_id == expected

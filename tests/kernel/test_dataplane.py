@@ -85,6 +85,23 @@ def test_a_plan_is_applied_checked_and_removed(dataplane: Dataplane, host: Names
     assert find(pod, "eth0") is None
 
 
+def test_what_has_to_go_is_looked_for_when_its_turn_has_come(dataplane: Dataplane, host: Namespace) -> None:
+    dataplane.apply(plan_of(Bridge("br1"))).result(10)
+    first, asked = gate(), threading.Event()
+
+    def found(place: Namespace) -> Plan:
+        asked.set()
+        return plan_of(Bridge("br1")) if find(place, "br1") is not None else plan_of()
+
+    dataplane.apply(plan_of(first))
+    assert first.reached.wait(10)
+    removed = dataplane.remove_found(found)
+    assert not asked.wait(0.05)
+    first.opened.set()
+    removed.result(10)
+    assert find(host, "br1") is None
+
+
 def test_a_removal_ends_before_the_kernel_acknowledges_it(
     dataplane: Dataplane, host: Namespace, new_namespace: Callable[[], Namespace]
 ) -> None:
