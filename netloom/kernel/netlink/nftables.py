@@ -9,20 +9,18 @@ where the library needs 0.2.
 from __future__ import annotations
 
 import errno
-import re
-import socket
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct as Record
 
-from ..errors import InvalidObject, Malformed, Refused
+from ..errors import Malformed, Refused
 from .attributes import Attributes, each, nested, text
 from .attributes import raw as attribute
 from .connection import Connection
 from .message import ACK, CREATE, EXCLUSIVE
+from .nft_types import Form, forms_named, forms_of, pack, show
 
 _SUBSYSTEM = 10 << 8
 _GET_TABLE, _GET_CHAIN, _GET_RULE = _SUBSYSTEM | 1, _SUBSYSTEM | 4, _SUBSYSTEM | 7
@@ -48,94 +46,6 @@ _INTERVAL = 0x4
 _VERDICT_TYPE = 0xFFFFFF00
 _COMMENT = 0
 _VERDICTS = {0: "drop", 1: "accept", -1: "continue", -3: "jump", -4: "goto", -5: "return"}
-
-
-class Form(NamedTuple):
-    """How values of one of nft's data types look, as text and in the kernel's registers."""
-
-    name: str
-    size: int
-    pack: Callable[[str], bytes]
-    show: Callable[[bytes], str]
-
-
-_MAC = re.compile(r"(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
-
-
-def _number(text: str, size: int, order: str = "big") -> bytes:
-    try:
-        return int(text[:32], 0).to_bytes(size, "big" if order == "big" else sys.byteorder)
-    except (ValueError, OverflowError):
-        raise InvalidObject(f"{text[:80]!r} is no number of {size} bytes") from None
-
-
-def _ip(family: int) -> Callable[[str], bytes]:
-    def pack(text: str) -> bytes:
-        try:
-            return socket.inet_pton(family, text)
-        except (OSError, ValueError):
-            raise InvalidObject(
-                f"{text!r} is no {'IPv4' if family == socket.AF_INET else 'IPv6'} address"
-            ) from None
-
-    return pack
-
-
-def _service(text: str) -> bytes:
-    try:
-        return _number(text, 2)
-    except InvalidObject:
-        raise InvalidObject(f"{text!r} is no port: give its number") from None
-
-
-_PROTOCOLS = {
-    "icmp": 1,
-    "tcp": 6,
-    "udp": 17,
-    "icmpv6": 58,
-    "sctp": 132,
-    "udplite": 136,
-    "dccp": 33,
-    "esp": 50,
-}
-_PROTOCOL_NAMES = {number: name for name, number in _PROTOCOLS.items()}
-
-
-def _protocol(text: str) -> bytes:
-    return bytes([_PROTOCOLS[text]]) if text in _PROTOCOLS else _number(text, 1)
-
-
-def _ifname(text: str) -> bytes:
-    data = text.encode()
-    if len(data) > 15:
-        raise InvalidObject(f"{text!r} is too long for an interface name")
-    return data.ljust(16, b"\0")
-
-
-def _mac(text: str) -> bytes:
-    if not _MAC.fullmatch(text):
-        raise InvalidObject(f"{text[:80]!r} is no MAC address")
-    return bytes.fromhex(text.replace(":", ""))
-
-
-# By the numbers that nft keeps with a set, so that others can read it.
-_FORMS = {
-    7: Form("ipv4_addr", 4, _ip(socket.AF_INET), lambda data: socket.inet_ntop(socket.AF_INET, data)),
-    8: Form("ipv6_addr", 16, _ip(socket.AF_INET6), lambda data: socket.inet_ntop(socket.AF_INET6, data)),
-    9: Form("ether_addr", 6, _mac, lambda data: data.hex(":")),
-    12: Form("inet_proto", 1, _protocol, lambda data: _PROTOCOL_NAMES.get(data[0], str(data[0]))),
-    13: Form("inet_service", 2, _service, lambda data: str(int.from_bytes(data, "big"))),
-    19: Form(
-        "mark",
-        4,
-        lambda text: _number(text, 4, "host"),
-        lambda data: str(int.from_bytes(data, sys.byteorder)),
-    ),
-    41: Form("ifname", 16, _ifname, lambda data: data.rstrip(b"\0").decode("utf-8", "surrogateescape")),
-}
-
-
-_FORMS_BY_NAME = {form.name: form for form in _FORMS.values()}
 
 
 class Set(Record, frozen=True):
@@ -202,8 +112,8 @@ def read_set(connection: Connection, family: str, table: str, name: str) -> Set 
         return None
     data_type = _big(found, _SET_DATA_TYPE)
     return Set(
-        key=_forms(_big(found, _SET_KEY_TYPE)),
-        value=None if data_type in (0, _VERDICT_TYPE) else _forms(data_type),
+        key=forms_of(_big(found, _SET_KEY_TYPE)),
+        value=None if data_type in (0, _VERDICT_TYPE) else forms_of(data_type),
         verdicts=data_type == _VERDICT_TYPE,
         interval=bool(_big(found, _SET_FLAGS) & _INTERVAL),
         is_map=data_type != 0,
@@ -212,11 +122,10 @@ def read_set(connection: Connection, family: str, table: str, name: str) -> Set 
 
 def plain_set(types: str) -> Set | None:
     """A set of such keys as nft spells their types, `ifname . ipv4_addr`; None if we do not know one."""
-    forms = [_FORMS_BY_NAME.get(name) for name in types.split(" . ")]
-    known = tuple(form for form in forms if form is not None)
-    if len(known) < len(forms):
+    forms = forms_named(types)
+    if forms is None:
         return None
-    return Set(key=known, value=None, verdicts=False, interval=False, is_map=False)
+    return Set(key=forms, value=None, verdicts=False, interval=False, is_map=False)
 
 
 def _set(connection: Connection, family: str, table: str, name: str) -> Attributes | None:
@@ -503,37 +412,6 @@ def _decoded(data: Attributes, of: Set) -> Element:
         chain = verdict.text(_VERDICT_CHAIN)
         return Element(verdict=f"{words} {chain}" if chain else words)
     return Element(value=show(of.value or (), data.raw(_VALUE) or b""))
-
-
-def pack(forms: Sequence[Form], values: Sequence[str]) -> bytes:
-    """Values as the kernel compares them: each of a concatenation fills whole registers of 4 bytes."""
-    if len(forms) != len(values):
-        raise InvalidObject(
-            f"{len(values)} values where the set has {len(forms)}: {' . '.join(form.name for form in forms)}"
-        )
-    packed = [form.pack(value) for form, value in zip(forms, values, strict=True)]
-    if len(packed) == 1:
-        return packed[0]
-    return b"".join(data + bytes(-len(data) % 4) for data in packed)
-
-
-def show(forms: Sequence[Form], data: bytes) -> tuple[str, ...]:
-    shown = []
-    for form in forms:
-        piece = data[: form.size]
-        shown.append(form.show(piece) if len(piece) == form.size else piece.hex())
-        data = data[form.size + (-form.size % 4) :]
-    return tuple(shown)
-
-
-def _forms(number: int) -> tuple[Form, ...] | None:
-    """A concatenation's type is those of its parts, six bits each."""
-    forms = []
-    while number:
-        forms.append(_FORMS.get(number & 0x3F))
-        number >>= 6
-    known = tuple(form for form in reversed(forms) if form is not None)
-    return known if len(known) == len(forms) else None
 
 
 def _big(found: Attributes, kind: int) -> int:

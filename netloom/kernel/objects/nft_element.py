@@ -11,6 +11,7 @@ from ..difference import Difference, compare, missing
 from ..errors import Conflict, InvalidObject, KernelError, Refused
 from ..namespace import Namespace
 from ..netlink import nftables
+from ..netlink.nft_types import pack, show
 from ..nft import quoted, require_name
 from .base import Object, Scope, Undo
 from .nft_owner import Family, is_ours
@@ -114,7 +115,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
             raise InvalidObject(f"{self.label}: elements of this set have {wanted}")
         try:
             data = nftables.data_of(of, self.value, self.verdict)
-            return nftables.Item(self.place, nftables.pack(of.key, self.key), data)
+            return nftables.Item(self.place, pack(of.key, self.key), data)
         except InvalidObject as wrong:
             raise InvalidObject(f"{self.label}: {wrong}") from None
 
@@ -122,12 +123,12 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         """In nft's language, for a set of such a layout."""
         item = self.packed(of)
         assert of is not None
-        key = _quoted(nftables.show(of.key or (), item.key))
+        key = _quoted(show(of.key or (), item.key))
         if self.verdict is not None:
             return f"{key} : {self.verdict}"
         if self.value is None:
             return key
-        return f"{key} : {_quoted(nftables.show(of.value or (), nftables.pack(of.value or (), self.value)))}"
+        return f"{key} : {_quoted(show(of.value or (), pack(of.value or (), self.value)))}"
 
     def _undo(self, scope: Scope) -> Undo:
         return lambda: self.remove(scope)
@@ -149,7 +150,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     def _compared(self, of: nftables.Set, namespace: Namespace) -> list[Difference]:
         try:
             found = nftables.read_element(namespace.netfilter, *self.place, of, self.key)
-            wanted = self.value and nftables.show(of.value or (), nftables.pack(of.value or (), self.value))
+            wanted = self.value and show(of.value or (), pack(of.value or (), self.value))
         except InvalidObject:
             return missing(self.label)
         if found is None:
