@@ -12,10 +12,11 @@ from ..failpoints import reach
 from ..journal import Attachment, JournalError, boottime
 from ..kernel import Change, Conflict, KernelError, Namespace, Plan, Veth
 from ..modes import ports
+from .contents import is_of_table
 from .delete import detaching
 from .failure import AttachedElsewhere, PortTaken
 from .network import network_of
-from .node import OF_TABLE, Node
+from .node import Node
 from .presence import is_another, is_dead, leads_there
 from .relay import Steps, relay
 from .reservation import Reserved, Wanted, reserve, wanted_of
@@ -76,7 +77,7 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwat
                 raise
         except Conflict as error:
             # Of a chain that somebody has changed, or an element that somebody has put there.
-            if not any(it.object.startswith(OF_TABLE) for it in error.differences):
+            if not is_of_table(error):
                 raise
             await node.lay_down()
         except KernelError as error:
@@ -161,7 +162,7 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
         try:
             await node.dataplane.apply(again.plan, netns)
         except Conflict as error:
-            if not any(it.object.startswith(OF_TABLE) for it in error.differences):
+            if not is_of_table(error):
                 raise
             await node.lay_down()
             await node.dataplane.apply(again.plan, netns)

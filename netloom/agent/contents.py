@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..kernel import InvalidObject, KernelError, Namespace, NftChain, NftElement
+from ..kernel import Conflict, InvalidObject, KernelError, Namespace, NftChain, NftElement
 from ..kernel.netlink.nftables import read_elements, read_plain_chains, read_table
 from ..kernel.objects.link import link_names
 from ..kernel.objects.nft import OWNER
@@ -22,6 +22,9 @@ from ..modes import isolation, masquerade, table
 log = logging.getLogger(__name__)
 
 Content: TypeAlias = NftChain | NftElement
+
+# How the names of such objects begin.
+_LABELS = ("nft chain ", "nft element ")
 
 
 class _Part(Struct, frozen=True):
@@ -68,10 +71,20 @@ def there(host: Namespace) -> list[NftElement]:
     return list(_elements(host, sets))
 
 
+def is_of_table(conflict: Conflict) -> bool:
+    """Whether it is about something in our own table: that is laid down anew, and nobody has to be asked."""
+    return any(it.object.startswith(_LABELS) for it in conflict.differences)
+
+
+def _is_ours(host: Namespace) -> bool:
+    of = table.TABLE
+    return (read_table(host.netfilter, of.family, of.name) or "").startswith(OWNER)
+
+
 def chains_there(host: Namespace) -> list[str]:
     """Names of the chains beside the table."""
     of = table.TABLE
-    if not (read_table(host.netfilter, of.family, of.name) or "").startswith(OWNER):
+    if not _is_ours(host):
         return []
     found = read_plain_chains(host.netfilter, of.family, of.name)
     return sorted(name for name in found if name.startswith(of.beside))
@@ -79,7 +92,7 @@ def chains_there(host: Namespace) -> list[str]:
 
 def _elements(host: Namespace, sets: Iterable[str]) -> Iterator[NftElement]:
     of = table.TABLE
-    if not (read_table(host.netfilter, of.family, of.name) or "").startswith(OWNER):
+    if not _is_ours(host):
         return
     for name in sets:
         for key, found in (read_elements(host.netfilter, of.family, of.name, name) or {}).items():
@@ -97,11 +110,10 @@ def of_others(host: Namespace, known: Collection[str]) -> list[Content]:
     for it, link in table.owners(elements).items():
         if link not in links or link in known:
             continue
-        target = (it.verdict or "").partition(" ")[2]
-        if target.startswith(table.LEAVE):
-            continue
-        if target:
-            kept.append(isolation.chain_named(target))
+        if it.leads_to is not None:
+            if it.leads_to.startswith(table.LEAVE):
+                continue
+            kept.append(isolation.chain_named(it.leads_to))
         kept.append(it)
     return kept
 

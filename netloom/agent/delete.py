@@ -10,7 +10,8 @@ from ..journal import Attachment, Ledger, Unwritable, boottime
 from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan, Up
 from ..modes import ports, routed
 from ..modes.names import names_of
-from .node import OF_TABLE, Node, namespace_of
+from .contents import is_of_table
+from .node import Node, namespace_of
 from .planned import readable_plan, remnants_of
 from .relay import Steps, relay
 from .stopwatch import Stopwatch
@@ -152,7 +153,7 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
     # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
     if strange:
         node.counters["strangers"] += 1
-    return any(it.object.startswith(OF_TABLE) for error in strange for it in error.differences)
+    return any(map(is_of_table, strange))
 
 
 def _mending(node: Node, is_strange: bool) -> Steps[None]:

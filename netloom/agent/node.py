@@ -34,8 +34,6 @@ DEFAULT_STATE_DIR = "/var/lib/netloom"
 DEFAULT_SOCKET = "/run/netloom/agent.sock"
 
 _LOOKS_FOR_STRAYS = 3
-# How the names of objects in the table begin.
-OF_TABLE = ("nft chain ", "nft element ")
 
 # What the journal can count, too: for each number there, the sets that must have as many elements together.
 _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))

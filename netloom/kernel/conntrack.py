@@ -59,16 +59,7 @@ def forget_to_ports(
     `socket.AF_INET` or `socket.AF_INET6`. Where a connection is sent by translation, its entry's
     `reply.source` and `reply.source_port` are not its `original.destination` and `destination_port`.
     """
-    wanted = _checked(family, ports)
-    if not wanted:
-        return 0
-    connection = _connection(namespace)
-    told = _candidates(connection, family, [conntrack.made_to(family, *port) for port in wanted])
-    return sum(
-        _delete(connection, entry, f"to port {entry.original.destination_port}")
-        for entry in _made_to(told, wanted)
-        if stale(entry)
-    )
+    return _forget_by_ports(namespace, family, ports, stale, conntrack.made_to, _made_to)
 
 
 def forget_from_ports(
@@ -78,16 +69,24 @@ def forget_from_ports(
     stale: Callable[[conntrack.Entry], bool],
 ) -> int:
     """The same of connections made from any of the ports, as a late answer seems to be."""
+    return _forget_by_ports(namespace, family, ports, stale, conntrack.made_from, _made_from)
+
+
+def _forget_by_ports(
+    namespace: Namespace,
+    family: int,
+    ports: Collection[tuple[int, int]],
+    stale: Callable[[conntrack.Entry], bool],
+    request: Callable[[int, int, int], bytes],
+    among: Callable[[list[bytes], frozenset[tuple[int, int]]], Iterator[conntrack.Entry]],
+) -> int:
+    """`request` asks the kernel for those of a port, and `among` finds them in what it tells."""
     wanted = _checked(family, ports)
     if not wanted:
         return 0
     connection = _connection(namespace)
-    told = _candidates(connection, family, [conntrack.made_from(family, *port) for port in wanted])
-    return sum(
-        _delete(connection, entry, f"from port {entry.original.source_port}")
-        for entry in map(conntrack.decode, told)
-        if (entry.original.protocol, entry.original.source_port) in wanted and stale(entry)
-    )
+    told = _candidates(connection, family, [request(family, *port) for port in wanted])
+    return sum(_delete(connection, entry, "of a port") for entry in among(told, wanted) if stale(entry))
 
 
 def forget_translated_to(namespace: Namespace, family: int, addresses: Collection[bytes]) -> int:
@@ -145,6 +144,12 @@ def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[c
             entry = conntrack.decode(payload)
             if (entry.original.protocol, entry.original.destination_port) in ports:
                 yield entry
+
+
+def _made_from(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.Entry]:
+    for entry in map(conntrack.decode, told):
+        if (entry.original.protocol, entry.original.source_port) in ports:
+            yield entry
 
 
 def _parsed(address: str) -> tuple[int, bytes]:
