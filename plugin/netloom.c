@@ -79,12 +79,17 @@ static int print(const struct run *run, int status, const char *output, size_t s
 static int fail(const struct run *run, enum code code, const char *const sentence[], const char *next_step)
 {
     static char space[16384];
-    char version[VERSION_ROOM], joined[1024] = "";
+    char version[VERSION_ROOM], joined[1024] = "", advised[512] = "";
     struct text error = TEXT_IN(space), message = {.at = joined, .room = sizeof joined - 1};
+    struct text advice = {.at = advised, .room = sizeof advised - 1};
 
     for (; *sentence != NULL; sentence++)
         add(&message, *sentence);
     joined[message.length] = '\0';
+    add(&advice, next_step);
+    add(&advice, "; more: netloom explain ");
+    add_number(&advice, code);
+    advised[advice.length] = '\0';
     find_version(body, body_size, version);
 
     add(&error, "{\"cniVersion\":");
@@ -94,7 +99,7 @@ static int fail(const struct run *run, enum code code, const char *const sentenc
     add(&error, ",\"msg\":");
     add_json(&error, joined);
     add(&error, ",\"details\":");
-    add_json(&error, next_step);
+    add_json(&error, advised);
     add(&error, "}\n");
     return print(run, 1, error.at, error.length);
 }

@@ -9,7 +9,7 @@ import re
 
 from ..cni import CNIError
 
-_PLUGIN = "netloom"
+OWN_PLUGIN = "netloom"
 
 _ADVICE: dict[int, str] = {
     2: "take that key out of the network's configuration; `netloom cni validate` checks it",
@@ -61,7 +61,7 @@ _COMMAND = re.compile(r"`netloom[^`]*`")
 
 def agent_advice(error: CNIError) -> str | None:
     """None if this is not the place to know; empty if the error says it all."""
-    if error.plugin != _PLUGIN:
+    if error.plugin != OWN_PLUGIN:
         return None
     causes, said = _CAUSES.get(error.code, ()), str(error)
     advice = next((advice for words, advice in causes if words.search(said)), _ADVICE.get(error.code))

@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..agent.install import Receipt, read
+from ..agent.networks import FILE, check_network, plugin_of
 from ..cni import CNIError, parse_network
 from ..ipam import PoolConfig, parse_pools
 from .failure import CommandFailed, UsageError
-from .networks import FILE, check_network, plugin_of
 from .status import CONFIGURATION
 
 # What podman 4 and containerd 1.6 read; 1.1.0 brings GC and STATUS.
@@ -72,7 +72,9 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     try:
         before = read(path)
     except OSError as cause:
-        raise CommandFailed(f"{path}: {cause.strerror}", "mend it or move it away") from None
+        raise CommandFailed(
+            f"{path}: {cause.strerror}", "mend it or move it away", code="network-file-unreadable"
+        ) from None
     if before is None:
         return _written(path, given)
     try:
@@ -86,6 +88,7 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
             raise CommandFailed(
                 f"{path} is the network {values.network}, and containers on it are deleted by that name",
                 f"write a file of its own for {given.network}, or rename this one with --force",
+                code="network-renamed",
                 status=CONFIGURATION,
             )
         return _noting_what_goes(_written(path, given, values), values)
@@ -96,6 +99,7 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     raise CommandFailed(
         f"{path} was not written by `netloom up`, or was changed since: {'; '.join(differences)}",
         "change that file, leave the options out that differ, or replace it with --force",
+        code="network-file-foreign",
         status=CONFIGURATION,
     )
 

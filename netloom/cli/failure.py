@@ -29,7 +29,7 @@ from ..cni import (
 )
 from ..cni.names import shortened
 from ..cni.wire import encode_in_order
-from .agent_advice import agent_advice
+from .agent_advice import OWN_PLUGIN, agent_advice
 from .output import complain, encodable, printable
 from .status import CONFIGURATION, DEADLINE, FAILED, USAGE
 
@@ -58,6 +58,9 @@ _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
 )
 
 
+# What each plugin numbers as it likes.
+_OWN_CODES = 100
+
 # What plugins say in common cases, and what to do about it.
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -80,17 +83,22 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 class UsageError(Exception):
     """The command was called in a way that cannot work: a bad argument or variable."""
 
-    def __init__(self, text: str, advice: str = "") -> None:
+    def __init__(self, text: str, advice: str = "", *, code: str = "usage") -> None:
         super().__init__(text)
         self.advice = advice
+        self.code = code
 
 
 class CommandFailed(Exception):
-    """A command could not do what it is for. `said` are lines of whoever knows more, such as a log's last."""
+    """A command could not do what it is for. `code` is that of its page in the catalogue; `said` are lines of
+    whoever knows more, such as a log's last."""
 
-    def __init__(self, text: str, advice: str, *, status: int = FAILED, said: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: str, advice: str, *, code: str, status: int = FAILED, said: Sequence[str] = ()
+    ) -> None:
         super().__init__(text)
         self.advice = advice
+        self.code = code
         self.status = status
         self.said = tuple(said)
 
@@ -125,12 +133,20 @@ def report(error: Exception, args: argparse.Namespace) -> int:
         status, fields, lines = explained
     else:
         raise error
+    see = f"netloom explain {fields['code']}" if _has_page(fields) else ""
     if getattr(args, "json", False):
-        fields |= {"warnings": getattr(args, "warnings", [])}
+        fields |= {"see": see, "warnings": getattr(args, "warnings", [])}
         complain(encode_in_order(encodable(fields)).decode())
     else:
-        complain(*lines)
+        is_said = any(see in line for line in lines)
+        complain(*lines, *([f"more:  {see}"] if see and not is_said else []))
     return status
+
+
+def _has_page(fields: dict[str, object]) -> bool:
+    """Numbers from 100 on are each plugin's own."""
+    code = fields["code"]
+    return not isinstance(code, int) or code < _OWN_CODES or fields.get("plugin") in (None, OWN_PLUGIN)
 
 
 def _explained_by_kernel(error: Exception) -> tuple[int, dict[str, object], list[str]] | None:
@@ -144,13 +160,18 @@ def _called_wrongly(error: UsageError, args: argparse.Namespace) -> tuple[int, d
     advice = error.advice or f"`{args.command} --help` shows how it is called"
     return (
         USAGE,
-        {"error": str(error), "next": advice},
+        {"code": error.code, "error": str(error), "next": advice},
         [f"error: {printable(str(error))}", f"next:  {advice}"],
     )
 
 
 def _failed(error: CommandFailed) -> tuple[int, dict[str, object], list[str]]:
-    fields: dict[str, object] = {"error": str(error), "said": list(error.said), "next": error.advice}
+    fields: dict[str, object] = {
+        "code": error.code,
+        "error": str(error),
+        "said": list(error.said),
+        "next": error.advice,
+    }
     lines = [f"error: {error}", *(f"said:  {shortened(line, 500)}" for line in error.said)]
     return error.status, fields, [*map(printable, lines), f"next:  {error.advice}"]
 

@@ -10,4 +10,4 @@ from .failure import CommandFailed
 def require_root(what: str) -> None:
     """`what` the command does that needs it, as the middle of a sentence."""
     if os.geteuid() != 0:
-        raise CommandFailed(f"{what} needs root", "run it as root")
+        raise CommandFailed(f"{what} needs root", "run it as root", code="needs-root")

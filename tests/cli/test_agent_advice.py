@@ -87,7 +87,7 @@ def test_an_error_that_has_its_remedy_is_not_followed_by_another(
 
     outcome = stage.cni("add", "mynet", "/run/netns/web")
 
-    assert (outcome.status, list(outcome.said)) == (1, ["error", "where"])
+    assert (outcome.status, list(outcome.said)) == (1, ["error", "where", "more"])
 
 
 def test_a_journal_that_was_taken_from_the_agent_is_to_be_put_back(stage: Stage) -> None:

@@ -1,0 +1,31 @@
+"""Every error and every finding that netloom can give, by its code: what it means, and what to do.
+
+The pages of the reference are made from it, and `netloom explain CODE` prints the same without a browser.
+Who raises an error knows the code; who reads it finds the same words everywhere. Nothing here is imported
+on the way of an ADD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import cni, commands, connectivity, kernel
+from . import findings as looks
+from .entry import Entry
+
+__all__ = ["ENTRIES", "Entry", "entry"]
+
+ENTRIES: Mapping[str, Entry] = {
+    it.code: it
+    for it in (
+        *cni.ENTRIES,
+        *kernel.ENTRIES,
+        *commands.ENTRIES,
+        *looks.ENTRIES,
+        *connectivity.ENTRIES,
+    )
+}
+
+
+def entry(code: str | int) -> Entry | None:
+    return ENTRIES.get(str(code))

@@ -1,0 +1,434 @@
+"""Findings: what a look at the node shows to be wrong, without anybody having asked for anything."""
+
+from __future__ import annotations
+
+from .entry import Entry
+
+
+def _entry(code: str, title: str, meaning: str, remedy: str) -> Entry:
+    return Entry(code, "finding", title, meaning, remedy)
+
+
+_BY_ITSELF = "A running agent sees to it within a minute; `netloom up` starts one."
+_DEFECT = (
+    "This is a defect of netloom: please report it, with what `netloom bundle` packs. Detaching and "
+    "attaching brings the attachment to rights."
+)
+
+ENTRIES = (
+    # The agent and its socket.
+    _entry(
+        "socket-removed",
+        "the agent's socket was removed",
+        "An agent runs, and the file of its socket is gone: no plugin reaches it.",
+        "The agent makes it anew within a second; if it does not, restart it.",
+    ),
+    _entry(
+        "two-agents",
+        "two agents on one node",
+        "More than one agent of netloom runs in this network namespace, each with a state of its own. Each "
+        "takes the other's links and routes for a stranger's.",
+        "Stop the one that is not meant: `netloom down --state-dir DIR --socket PATH`.",
+    ),
+    _entry(
+        "agent-outdated",
+        "the agent is of another version than this command",
+        "The files were upgraded, and the agent that runs was started before that.",
+        "`netloom up` hands over to the new version, without a failed call.",
+    ),
+    _entry(
+        "agent-troubled",
+        "the agent knows of something in its way",
+        "It runs and answers, and says itself that nothing can be attached now; the message has its words.",
+        "Do as the message says; the agent's log tells more.",
+    ),
+    _entry(
+        "queued-dels",
+        "DELs wait for an agent",
+        "Containers were deleted while no agent answered; the plugin has written that down.",
+        "The next agent does them before it serves: `netloom up`.",
+    ),
+    _entry(
+        "agent-stuck",
+        "a part of the agent makes no progress",
+        "The agent runs, and its journal, its dataplane or its slow work has been at the same place for "
+        "long: it hangs in a disk or in the kernel. Requests wait, and fail when their time is over.",
+        "Restart the agent; containers keep their networks meanwhile. `dmesg` may say what hangs.",
+    ),
+    # The journal and the disk.
+    _entry(
+        "disk-full",
+        "the disk of the state directory is full",
+        "The journal takes no more changes, so nothing can be attached. What is attached works on.",
+        "Free space on that disk; the agent goes on by itself.",
+    ),
+    _entry(
+        "disk-nearly-full",
+        "the disk of the state directory is nearly full",
+        "Little space is left; once there is none, nothing can be attached.",
+        "Free space on that disk.",
+    ),
+    _entry(
+        "journal-read-only",
+        "the journal cannot be written",
+        "Its disk is mounted read-only, or its files may not be written. An ADD fails with code 5.",
+        "Mount it writable (`mount -o remount,rw`), or set its permissions right; `dmesg` says whether the "
+        "disk failed.",
+    ),
+    _entry(
+        "journal-large",
+        "the journal's log has grown",
+        "What was written and is not folded into the journal yet takes much space. Somebody keeps the "
+        "journal open for reading, and so keeps the agent from it.",
+        "End whoever reads it, or restart the agent.",
+    ),
+    # Networks and their files.
+    _entry(
+        "network-none",
+        "no network of netloom is configured",
+        "Runtimes find no network with netloom's plugin, so no container gets one.",
+        "`netloom up` writes one.",
+    ),
+    _entry(
+        "network-broken",
+        "a network's file cannot work",
+        "Every ADD to it would be refused: a key is misspelled or has a value that makes no sense, or the "
+        "file is no JSON.",
+        "Mend what the message names; `netloom cni validate` checks it.",
+    ),
+    _entry(
+        "network-typo",
+        "a key that nobody reads",
+        "The network's file has a key that looks like a misspelled one. It is passed over without a word.",
+        "Spell it as the message says, or remove it.",
+    ),
+    _entry(
+        "network-shadowed",
+        "another network comes first",
+        "Runtimes such as containerd and CRI-O use the first file of the directory by name, and that is not "
+        "netloom's: containers get the other network.",
+        "Move the other file away, or rename one so that netloom's sorts first.",
+    ),
+    _entry(
+        "network-twice",
+        "two files of one network",
+        "Two files have the same network name; which of them counts depends on the runtime.",
+        "Remove one of them, or give it another name.",
+    ),
+    _entry(
+        "other-cni",
+        "another CNI is configured here, too",
+        "Beside netloom's there are files of other container networks. Each container gets one of them, "
+        "depending on the runtime.",
+        "Keep those that you use, and move the others away.",
+    ),
+    _entry(
+        "pool-exhausted",
+        "no address is left",
+        "A pool has given out all of its addresses; those of deleted containers rest for a while before they "
+        "are given again.",
+        "Wait until addresses have rested, delete what is not needed (`netloom gc --dry-run` shows what is "
+        "left over), or give the network another pool.",
+    ),
+    _entry(
+        "pool-nearly-exhausted",
+        "few addresses are left",
+        "A pool is nearly used up.",
+        "Give the network another pool before it is.",
+    ),
+    _entry(
+        "pool-overlap",
+        "a pool overlaps a network of the host",
+        "A container and a machine there may get the same address.",
+        "Exclude that part of the pool, or choose another.",
+    ),
+    _entry(
+        "host-lacks",
+        "the host cannot give what the network needs",
+        "A setting of the host, such as IPv6 switched off or an MTU below 1280, keeps containers from having "
+        "addresses of a pool.",
+        "Do what the message says.",
+    ),
+    _entry(
+        "mtu-mismatch",
+        "links are larger than the way out",
+        "The network's links take larger packets than the host's uplink. Large packets of containers are "
+        "refused or lost on the way, while small ones pass: connections hang.",
+        "Set the network's `mtu` to that of the uplink (0 follows it), and attach the containers anew.",
+    ),
+    # The plugin.
+    _entry(
+        "plugin-missing",
+        "the plugin is not where runtimes look for it",
+        "The network names the plugin `netloom`, and none is in the plugin directory: every ADD and DEL "
+        "fails.",
+        "`netloom up` installs it.",
+    ),
+    _entry(
+        "plugin-differs",
+        "the plugin is of another version",
+        "The executable in the plugin directory is not the one that belongs to this netloom.",
+        "`netloom up` replaces it, in one step.",
+    ),
+    _entry(
+        "plugin-not-executable",
+        "the plugin cannot be executed",
+        "The plugin is there, and its mode or its file system does not let it run.",
+        "`netloom up` sets it right; a file system that is mounted with noexec cannot hold plugins.",
+    ),
+    _entry(
+        "runtime-elsewhere",
+        "a container runtime looks elsewhere",
+        "The runtime's own configuration names other directories for networks or plugins than those where "
+        "netloom's are: it never finds them.",
+        "Install where it looks, with `netloom up --conf-dir DIR --plugin-dir DIR`, or change its "
+        "configuration and restart it.",
+    ),
+    # The kernel and its settings.
+    _entry(
+        "feature-missing",
+        "the kernel lacks something that every node needs",
+        "Attaching cannot work with this kernel.",
+        "Do what the message says: a module, a kernel with that option, or a package.",
+    ),
+    _entry(
+        "sysctl-forwarding",
+        "the host does not forward",
+        "Forwarding is switched off, so that no container reaches another, or the outside.",
+        "A running agent switches it on again within a second. If something switches it off over and over, "
+        "find that in /etc/sysctl.d.",
+    ),
+    _entry(
+        "sysctl-in-the-way",
+        "a setting of the kernel is in the way",
+        "A sysctl has a value with which containers' packets are dropped, as strict reverse-path filtering "
+        "can do.",
+        "Set it as the message says, and in /etc/sysctl.d so that it stays.",
+    ),
+    _entry(
+        "conntrack-full",
+        "the kernel remembers as many connections as it can",
+        "The table of connections, which all containers of a machine share, is full or nearly so. What would "
+        "open another connection is dropped.",
+        "Raise net.netfilter.nf_conntrack_max, and find who opens so many.",
+    ),
+    _entry(
+        "foreign-drop",
+        "a foreign firewall drops forwarded packets",
+        "A table that is not netloom's has a chain that drops what containers send, whatever netloom "
+        "accepts: in nftables every table has to let a packet pass.",
+        "Let the pools pass in that table, or change its policy; the message names the chain.",
+    ),
+    _entry(
+        "legacy-iptables",
+        "rules of the old iptables are in force",
+        "Tables of iptables-legacy are loaded. Packets meet their rules beside nftables', and no `nft list` "
+        "shows them.",
+        "`iptables-legacy-save` shows them; move them to nftables, or make sure that they let containers "
+        "pass.",
+    ),
+    _entry(
+        "networkd-interferes",
+        "systemd-networkd removes routes and rules that it does not know",
+        "With its defaults, systemd-networkd removes routes and rules that others made when it starts or "
+        "reconfigures a link.",
+        "Write ManageForeignRoutes=no and ManageForeignRoutingPolicyRules=no into a drop-in of "
+        "networkd.conf; `netloom doctor --fix` does it.",
+    ),
+    _entry(
+        "networkmanager-interferes",
+        "NetworkManager manages containers' links",
+        "NetworkManager runs and has not been told to leave links named loom* alone: it may take their "
+        "addresses and settings.",
+        "Write unmanaged-devices=interface-name:loom* into /etc/NetworkManager/conf.d; `netloom doctor "
+        "--fix` does it.",
+    ),
+    _entry(
+        "clock-jumped",
+        "the clock was set",
+        "The machine's clock and the time since boot do not agree with what the journal has written: "
+        "somebody set the clock. Times in the log may be wrong; attachments and resting addresses are "
+        "counted from boot, and are not affected.",
+        "Let NTP keep the clock. When reading times in `netloom explain`, mind when it was set.",
+    ),
+    _entry(
+        "package-missing",
+        "a package is missing",
+        "Something that netloom uses is not installed.",
+        "Install the package that the message names.",
+    ),
+    _entry(
+        "look-failed",
+        "something could not be looked at",
+        "One of the looks of `netloom doctor` could not be taken; the others were.",
+        "Mend what the message names, and run it again.",
+    ),
+    # Attachments.
+    _entry(
+        "netns-stale",
+        "an attachment's namespace is gone",
+        "The container's network namespace is not there any more, and nobody sent a DEL. Its addresses are "
+        "still held.",
+        "A running agent releases it half a minute after the namespace is gone; `netloom gc` does it at "
+        "once.",
+    ),
+    _entry(
+        "netns-busy",
+        "somebody holds a deleted namespace",
+        "The container is deleted, and its namespace lives on, because a process runs in it, has it open, or "
+        "it is mounted elsewhere. Its links stay until it goes.",
+        "End or restart the processes that the message names.",
+    ),
+    _entry(
+        "object-missing",
+        "a part of an attachment is missing",
+        "A link, an address, a route or an element of the firewall that the attachment is made of is not in "
+        "the kernel.",
+        _BY_ITSELF + " `netloom check --repair` does it at once.",
+    ),
+    _entry(
+        "object-changed",
+        "a part of an attachment was changed",
+        "Something is not as netloom made it, and a running agent leaves it so, since somebody may have "
+        "meant it.",
+        "`netloom check --repair` makes it so again; or change it back by hand.",
+    ),
+    _entry(
+        "address-foreign",
+        "an address that netloom did not give",
+        "A container's link has an address that is in no plan: somebody added it by hand. Nothing is sent "
+        "from it, since the firewall lets only the attachment's own pass, and IPAM may give it to another.",
+        "Remove it with the command that the message has, or ask for it when attaching.",
+    ),
+    _entry(
+        "table-broken",
+        "netloom's nft table is not whole",
+        "Chains, rules or elements of the table are gone or changed, as after `nft flush ruleset`. What it "
+        "guards and translates is open until it is laid down anew.",
+        "A running agent lays it down anew within a second; `netloom up` starts one.",
+    ),
+    _entry(
+        "attachment-unfinished",
+        "an attachment is half made or half gone",
+        "An operation was interrupted. It is neither in use nor lost.",
+        _BY_ITSELF,
+    ),
+    _entry(
+        "plan-unreadable",
+        "an attachment's plan cannot be read",
+        "The journal's row is of a later version or damaged. The attachment works on, and can only be "
+        "deleted.",
+        "Delete it with its container; `netloom ls --wide` has its names.",
+    ),
+    _entry(
+        "result-unreadable",
+        "an attachment's result cannot be read",
+        "The journal's row is of a later version or damaged. The attachment works on; an ADD that is "
+        "repeated "
+        "makes it anew, and CHECK fails.",
+        "Delete it with its container; `netloom ls --wide` has its names.",
+    ),
+    _entry(
+        "operation-unreadable",
+        "a row of the log cannot be read",
+        "How long the parts of an operation took is not known any more. Nothing else depends on it.",
+        "Nothing: the log forgets its oldest rows by itself.",
+    ),
+    _entry(
+        "attachment-addressless",
+        "an attachment has no address",
+        "Both are written in one transaction, so somebody has changed the journal.",
+        "Delete its container, and make it anew.",
+    ),
+    _entry(
+        "journal-tables",
+        "a table or a column of the journal is missing",
+        "The file is a journal, and is not as its schema says: somebody has changed it.",
+        "`netloom down`, put a copy back (`journal.db.backup-N` beside it is one) or move it away, "
+        "`netloom up`.",
+    ),
+    _entry(
+        "journal-dangling",
+        "a row of the journal names one that is not there",
+        "An address or a port is held by an attachment that does not exist: somebody has changed the "
+        "journal.",
+        "`netloom down`, put a copy back (`journal.db.backup-N` beside it is one) or move it away, "
+        "`netloom up`.",
+    ),
+    _entry(
+        "kernel-silent",
+        "the kernel could not be asked",
+        "A question about an attachment's objects failed; the message ends with the kernel's own words.",
+        "Ask again with `netloom check`.",
+    ),
+    _entry(
+        "link-orphaned",
+        "a link of netloom's that belongs to nothing",
+        "There is a link with our name and no attachment in the journal, as after a journal was lost.",
+        "Make sure that no container uses it, then remove it with the command that the message has.",
+    ),
+    _entry(
+        "element-orphaned",
+        "an element of the firewall that belongs to nothing",
+        "The table has an element or a chain that no attachment has.",
+        "It goes with the agent's next start, unless its link is there.",
+    ),
+    _entry(
+        "address-inconsistent",
+        "journal and plan do not agree on an address",
+        "Who holds an address and whose plan routes it are not the same.",
+        _DEFECT,
+    ),
+    _entry(
+        "address-twice",
+        "one address or link of two attachments",
+        "Two attachments' plans have the same address or host link.",
+        _DEFECT,
+    ),
+    _entry(
+        "address-orphaned",
+        "an address is held by nobody",
+        "The journal holds an address for an attachment that is not there.",
+        _DEFECT,
+    ),
+    _entry(
+        "port-inconsistent",
+        "journal and plan do not agree on a host port",
+        "Who holds a port of the host and whose plan maps it are not the same.",
+        _DEFECT,
+    ),
+    _entry(
+        "pool-miscounted",
+        "a pool's numbers do not add up",
+        "Free, held and resting addresses are not as many as the pool has.",
+        _DEFECT,
+    ),
+    # Requests.
+    _entry(
+        "never-asked",
+        "no ADD was seen for this container",
+        "The journal knows no operation of this name: the runtime has not asked netloom to attach it.",
+        "See which network the runtime uses: the message names the files that it finds first. Look at the "
+        "runtime's own log; make sure that CNI is switched on in it.",
+    ),
+    _entry(
+        "add-failed",
+        "the last ADD failed",
+        "The runtime asked for an attachment, and it could not be made; the message has the reason.",
+        "Do what the error's own page says: `netloom explain CODE` with the code of the message.",
+    ),
+    _entry(
+        "del-failed",
+        "the last DEL failed",
+        "The runtime asked for an attachment to go, and it could not; it will ask again.",
+        "Do what the error's own page says: `netloom explain CODE` with the code of the message.",
+    ),
+    _entry(
+        "runtime-elsewhere",
+        "a runtime does not look for networks here",
+        "A container runtime of this machine is configured to find its networks in another directory, or to "
+        "use no CNI at all. Its containers never come to netloom.",
+        "Set its directory of networks in the file that the message names, and restart it; or give "
+        "`netloom up` its directory with --conf-dir.",
+    ),
+)
