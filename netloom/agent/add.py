@@ -13,6 +13,7 @@ from ..journal import Attachment, JournalError, boottime
 from ..kernel import Change, Conflict, KernelError, Namespace, Plan, Veth
 from ..modes import ports
 from .contents import is_of_table
+from .course import Course
 from .delete import detaching
 from .failure import AttachedElsewhere, PortTaken
 from .network import network_of
@@ -21,14 +22,13 @@ from .presence import is_another, is_dead, leads_there
 from .relay import Steps, relay
 from .reservation import Reserved, Wanted, reserve, wanted_of
 from .server import Client
-from .stopwatch import Stopwatch
 
 # How long a namespace may take to go whose path leads to another already.
 _PATIENCE = 1.0
 _TRIES = 3
 
 
-async def add(node: Node, request: Request, netns: int | None, client: Client, watch: Stopwatch) -> bytes:
+async def add(node: Node, request: Request, netns: int | None, client: Client, course: Course) -> bytes:
     network = network_of(request)
     if netns is None:
         raise InvalidNetns("ADD needs the container's network namespace")
@@ -36,42 +36,43 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, w
     wanted = wanted_of(request, network, (status.st_dev, status.st_ino), node.boot_id, host=node.host)
     if "journal" in node.troubles:
         raise IOFailure(node.troubles["journal"])
+    node.networks.asked(request.network, network)
     reach("add.judged")
-    watch.lap("judge")
+    course.lap("judge")
     async with node.turns.of(wanted.key):
         if client.gone:
             raise TryAgainLater("whoever asked is gone; nothing was done")
-        watch.lap("queue")
+        course.lap("queue")
         with Namespace.of_descriptor(netns, request.netns) as namespace:
             node.require_container(namespace)
-            attached = await _attach(node, wanted, namespace, watch)
+            attached = await _attach(node, wanted, namespace, course)
     return attached.answer(request.cni_version)
 
 
-async def _attach(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
-    reserved = await _attached(node, wanted, netns, watch)
+async def _attach(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Reserved:
+    reserved = await _attached(node, wanted, netns, course)
     if not reserved.is_new and await _is_in_the_way(node, reserved, wanted, netns):
         # What an earlier operation did not finish, or a container that is gone.
         await relay(detaching(node, reserved.attachment))
-        reserved = await _attached(node, wanted, netns, watch)
+        reserved = await _attached(node, wanted, netns, course)
     if not reserved.is_new:
-        await _repeat(node, reserved, wanted, netns, watch)
+        await _repeat(node, reserved, wanted, netns, course)
         return reserved
     reach("add.committed")
     node.recent.append(reserved.attachment.id)
     if await node.flows.came(ports.of_plan(reserved.plan)):
-        watch.lap("flows")
+        course.lap("flows")
     return reserved
 
 
-async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Reserved:
+async def _attached(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Reserved:
     """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
 
     Nor for the grace of a container that is gone, whose host port its successor wants.
     """
     for _ in range(_TRIES - 1):
         try:
-            return await relay(_steps(node, wanted, netns, watch))
+            return await relay(_steps(node, wanted, netns, course))
         except PortTaken as error:
             if not await _has_left(node, error.holder):
                 raise
@@ -84,7 +85,7 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwat
             if error.errno != errno.ENOENT:
                 raise
             await node.keep_guarded()
-    return await relay(_steps(node, wanted, netns, watch))
+    return await relay(_steps(node, wanted, netns, course))
 
 
 async def _has_left(node: Node, holder: Attachment) -> bool:
@@ -98,10 +99,11 @@ async def _has_left(node: Node, holder: Attachment) -> bool:
     return True
 
 
-def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> Steps[Reserved]:
+def _steps(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Steps[Reserved]:
     """Ends committed, or with the attachment that the key had before, or as it began."""
     reserved: Reserved = yield node.journal.note(lambda ledger: reserve(ledger, wanted, lambda: netns.cookie))
-    watch.lap("reserve")
+    course.lap("reserve")
+    course.attachment = reserved.attachment
     if not reserved.is_new:
         return reserved
     reach("add.reserved")
@@ -114,13 +116,13 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> St
             applying = node.dataplane.apply(reserved.plan, netns)
             yield applying
             node.look_for_strays()
-        watch.lap("kernel")
+        course.lap("kernel")
         reach("add.applied")
         yield node.journal.change(lambda ledger: ledger.commit(number, applying.netns_cookie))
-        watch.lap("commit")
+        course.lap("commit")
     except BaseException as error:
         yield from _undoing(node, reserved, netns, error)
-        watch.lap("undo")
+        course.lap("undo")
         raise
     return reserved
 
@@ -146,7 +148,7 @@ async def _is_in_the_way(node: Node, reserved: Reserved, wanted: Wanted, netns: 
     return False
 
 
-async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace, watch: Stopwatch) -> None:
+async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace, course: Course) -> None:
     """The same again is the same answer, if the kernel has it as planned, or can have it so again."""
     found = again.attachment
     if (found.netns_device, found.netns_inode) != (wanted.netns_device, wanted.netns_inode):
@@ -157,7 +159,9 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
         raise AttachedElsewhere(
             "it is attached already, with another configuration", "delete that attachment first"
         )
-    if await node.dataplane.check(again.plan, netns):
+    differences = await node.dataplane.check(again.plan, netns)
+    if differences:
+        lost = {it.object for it in differences if it.what == "missing"}
         await node.keep_guarded()
         try:
             await node.dataplane.apply(again.plan, netns)
@@ -167,7 +171,9 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
             await node.lay_down()
             await node.dataplane.apply(again.plan, netns)
         node.counters["repaired"] += 1
-    watch.lap("kernel")
+        node.tally.repaired(again.plan, lost)
+        node.tell("REPAIR", "put back what was missing, at a repeated ADD", found)
+    course.lap("kernel")
 
 
 def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseException) -> Steps[None]:

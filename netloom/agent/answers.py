@@ -10,23 +10,23 @@ import logging
 from ..cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
 from ..cni.skel import Request
 from ..failpoints import reach
-from ..journal import Operation
 from . import intents
 from .add import add
 from .check import check
 from .collect import collect
+from .course import Course
 from .delete import delete
 from .failure import explained
-from .info import info
 from .node import Node
 from .protocol import Message, Reply
+from .questions import QUESTIONS
+from .record import LONGEST_ERROR, operation_of, trace_of
 from .server import Client
 from .status import status
-from .stopwatch import Stopwatch
+from .subject import begin
 
 log = logging.getLogger(__name__)
 
-_LONGEST_ERROR = 2000
 _NETWORKS = 1000
 _VERBS = frozenset({"ADD", "CHECK", "DEL", "GC", "STATUS"})
 
@@ -39,62 +39,62 @@ class Answers:
     async def serve(self, message: Message, netns: int | None, client: Client) -> Reply:
         if message.head.question:
             return await self._question(message)
-        watch = Stopwatch()
+        course = Course()
         environment = message.head.environment
         key = AttachmentKey("", environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", ""))
         version = versions.CURRENT
         verb = environment.get("CNI_COMMAND", "")
+        subject = begin(verb, key, trace_of(message))
         error: CNIError | None = None
         try:
             verb = skel.judge_environment(environment)
             if verb == "DEL":
                 for key in intents.keys_of(self._node, message):
-                    await self._delete(key, message, netns, watch)
+                    subject.key = key
+                    await self._delete(key, message, netns, course)
                 reply = Reply(0, b"")
             else:
                 config = skel.judge_config(message.body)
-                key = key._replace(network=config["name"])
+                subject.key = key = key._replace(network=config["name"])
                 version = config.get("cniVersion") or versions.UNDECLARED
                 skel.judge_version(verb, version, versions.ALL)
                 request = skel.request_of(verb, environment, config, message.body)
-                reply = Reply(0, await self._do(request, message, netns, client, watch))
+                reply = Reply(0, await self._do(request, message, netns, client, course))
         except Exception as failure:
             error = explained(failure, key)
             if isinstance(error, InternalError):
-                log.error("%s %s: %s", verb, key, error, exc_info=failure)
+                log.error("%s: %s", verb[:16], error.discreet, exc_info=failure)
             reply = refusal(error, version)
             # Its traceback holds this frame, with the whole request in it, and this frame holds the error.
             error.__traceback__ = error.__context__ = error.__cause__ = None
             failure.__traceback__ = None
-        watch.lap("answer")
-        self._record(verb, key, watch, error)
+        course.lap("answer")
+        self._record(verb, key, message, client, course, error)
         return reply
 
     async def _do(
-        self, request: Request, message: Message, netns: int | None, client: Client, watch: Stopwatch
+        self, request: Request, message: Message, netns: int | None, client: Client, course: Course
     ) -> bytes:
         node = self._node
         match request.command:
             case "ADD":
                 self._require_namespace(request, message)
-                output = await add(node, request, netns, client, watch)
+                output = await add(node, request, netns, client, course)
                 reach("add.answered")
                 return wire.indent(output)
             case "CHECK":
                 self._require_namespace(request, message)
-                await check(node, request, netns, watch)
+                await check(node, request, netns, course)
             case "GC":
-                await collect(node, request, message.head.sent, watch)
+                await collect(node, request, message.head.sent, course)
             case "STATUS":
                 await status(node, request)
         return b""
 
-    async def _delete(
-        self, key: AttachmentKey, message: Message, netns: int | None, watch: Stopwatch
-    ) -> None:
+    async def _delete(self, key: AttachmentKey, message: Message, netns: int | None, course: Course) -> None:
         node = self._node
         reach("del.judged")
-        await delete(node, key, netns, watch, keep=lambda: intents.keep(node.settings.intents, message))
+        await delete(node, key, netns, course, keep=lambda: intents.keep(node.settings.intents, message))
         reach("del.answered")
 
     @staticmethod
@@ -108,43 +108,55 @@ class Answers:
         if message.head.netns_error:
             raise InvalidNetns(f"{request.netns}: {message.head.netns_error}")
 
-    def _record(self, verb: str, key: AttachmentKey, watch: Stopwatch, error: CNIError | None) -> None:
+    def _record(
+        self,
+        verb: str,
+        key: AttachmentKey,
+        message: Message,
+        client: Client,
+        course: Course,
+        error: CNIError | None,
+    ) -> None:
         code = error.code or 999 if error is not None else 0
         known = verb if verb in _VERBS else "other"
         self._node.counters[f"{known} {'failed' if error else 'done'}"] += 1
-        if verb == "STATUS":
-            # Asked every few seconds: only what is news is worth a line.
-            network = key.network[:200]
-            if self._last_status.get(network) == code:
-                return
-            if len(self._last_status) >= _NETWORKS:
-                self._last_status.clear()
-            self._last_status[network] = code
-        operation = Operation(
-            verb=verb[:16],
-            network=key.network[:200],
-            container_id=key.container_id[:200],
-            ifname=key.ifname[:40],
-            started=watch.started,
-            duration=watch.total,
-            phases=watch.phases,
-            code=code,
-            error="" if error is None else str(error)[:_LONGEST_ERROR],
-        )
-        self._node.journal.log(operation)
+        self._node.tally.operation(known, code, course)
+        if verb == "STATUS" and not self._is_news(key.network[:200], code):
+            return
+        self._node.journal.log(operation_of(verb, key, message, client.process, course, error))
         if error is not None:
-            # The error says of which attachment, if it is of one.
-            of = "" if all(key) else f" {'/'.join(filter(None, key))}"[:300]
-            log.warning("%s%s failed: code %d: %s", verb[:16], of, code, str(error)[:_LONGEST_ERROR])
+            log.warning("%s failed: code %d: %s", verb[:16], code, error.discreet[:LONGEST_ERROR])
+        elif log.isEnabledFor(logging.DEBUG):
+            log.debug("%s done in %.1f ms", verb, course.total)
+
+    def _is_news(self, network: str, code: int) -> bool:
+        """STATUS is asked every few seconds: only another answer than the last is worth a line."""
+        if self._last_status.get(network) == code:
+            return False
+        if len(self._last_status) >= _NETWORKS:
+            self._last_status.clear()
+        self._last_status[network] = code
+        return True
 
     async def _question(self, message: Message) -> Reply:
-        if message.head.question != "info":
+        asked = QUESTIONS.get(message.head.question)
+        if asked is None:
             return Reply(1, wire.encode({"error": f"there is no question {message.head.question[:40]!r}"}))
-        return Reply(0, await info(self._node))
+        try:
+            return Reply(0, await asked(self._node, message.body))
+        except Exception as failure:
+            error = explained(failure, None)
+            if isinstance(error, InternalError):
+                log.error("question %s: %s", message.head.question, error.discreet, exc_info=failure)
+            return Reply(1, wire.encode({"error": str(error), "code": error.code}))
 
 
 def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
-    return Reply(1, skel.error_object(error, version if version in versions.ALL else versions.CURRENT))
+    """With where to read more: runtimes show the words of an error, and keep its code to themselves."""
+    more = f"more: netloom explain {error.code or InternalError.code}"
+    said = CNIError(error.msg, f"{error.details}; {more}" if error.details else more, code=error.code)
+    said.context = error.context
+    return Reply(1, skel.error_object(said, version if version in versions.ALL else versions.CURRENT))
 
 
 def refuse(reason: str) -> Reply:

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from ..cni import AttachmentKey, InvalidConfig, InvalidNetns, Result, UnknownContainer, decode_result
 from ..cni.skel import Request
 from ..kernel import Neighbour, Plan, Veth
+from .course import Course
 from .failure import NotAsPlanned
 from .node import Node
-from .stopwatch import Stopwatch
 
 # The reference plugin `tuning`, behind ours, changes it without a word in the result.
 _LEFT_TO_OTHERS = ("peer's mtu",)
@@ -17,7 +17,7 @@ _LEFT_TO_OTHERS = ("peer's mtu",)
 _MOST = 50
 
 
-async def check(node: Node, request: Request, netns: int | None, watch: Stopwatch) -> None:
+async def check(node: Node, request: Request, netns: int | None, course: Course) -> None:
     key = AttachmentKey(request.network, request.container_id, request.ifname)
     if netns is None:
         raise InvalidNetns("CHECK needs the container's network namespace")
@@ -26,11 +26,12 @@ async def check(node: Node, request: Request, netns: int | None, watch: Stopwatc
         raise InvalidConfig("CHECK needs prevResult, which ADD answered")
     said = before.as_version("1.1.0")
     assert isinstance(said, Result)
-    watch.lap("judge")
+    course.lap("judge")
     async with node.turns.of(key):
-        watch.lap("queue")
+        course.lap("queue")
         found = node.journal.look(lambda ledger: ledger.find(key))
-        watch.lap("journal")
+        course.lap("journal")
+        course.attachment = found
         if found is None or found.state != "committed":
             raise UnknownContainer("it is not attached", "netloom knows of no such attachment; ADD it again")
         recorded = decode_result(found.result)
@@ -39,7 +40,7 @@ async def check(node: Node, request: Request, netns: int | None, watch: Stopwatc
         differences = _between(recorded, said)
         found_so = await node.dataplane.check(_as_said(plan, said), netns)
         differences += [str(it) for it in found_so if it.field not in _LEFT_TO_OTHERS]
-        watch.lap("kernel")
+        course.lap("kernel")
     if differences:
         told = differences[:_MOST]
         told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []

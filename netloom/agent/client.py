@@ -62,10 +62,10 @@ class Connection:
         except msgspec.MsgspecError as cause:
             raise AgentError(f"what listens at {self.path} is no agent of netloom: {cause}") from None
 
-    def ask(self, question: str) -> bytes:
+    def ask(self, question: str, arguments: bytes = b"") -> bytes:
         try:
             self._set_patience()
-            self._socket.sendall(encode(Head(protocol=VERSION, question=question)))
+            self._socket.sendall(encode(Head(protocol=VERSION, question=question), arguments))
             (size,) = LENGTH.unpack(self._receive(LENGTH.size))
             if not 1 <= size <= _LARGEST:
                 raise AgentError(f"what listens at {self.path} is no agent of netloom")

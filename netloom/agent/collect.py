@@ -14,16 +14,17 @@ from ..cni.skel import Request
 from ..failpoints import reach
 from ..journal import Attachment, Place, boottime
 from ..kernel.objects.link import link_names
+from .course import Course
 from .delete import delete
 from .failure import explained
 from .node import Node
 from .presence import leads_there
-from .stopwatch import Stopwatch
+from .subject import about
 
 log = logging.getLogger(__name__)
 
 
-async def collect(node: Node, request: Request, sent: int, watch: Stopwatch) -> None:
+async def collect(node: Node, request: Request, sent: int, course: Course) -> None:
     """The GC verb: everything of this network goes that the runtime does not call valid.
 
     `sent` is when, in nanoseconds since boot: what was attached later, the runtime could not know.
@@ -35,10 +36,10 @@ async def collect(node: Node, request: Request, sent: int, watch: Stopwatch) -> 
     asked = _asked(sent)
     places = await node.journal.ask(lambda ledger: ledger.places(request.network))
     stale = [it.key for it in places if (it.key.container_id, it.key.ifname) not in keep]
-    watch.lap("list")
+    course.lap("list")
     reach("gc.listed")
     failures = await _delete_all(node, stale, asked)
-    watch.lap("delete")
+    course.lap("delete")
     reach("gc.done")
     if failures:
         raise failures[0] if len(failures) == 1 else Failures(failures)
@@ -55,8 +56,10 @@ async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> li
 
     async def one(key: AttachmentKey) -> CNIError | None:
         try:
-            deleted = await delete(node, key, None, Stopwatch(), sent_before=asked)
-            node.counters["collected"] += deleted
+            course = Course()
+            if await delete(node, key, None, course, sent_before=asked):
+                node.counters["collected"] += 1
+                node.tell("RELEASE", "the runtime's GC does not call it valid", course.attachment)
             reach("gc.row")
         except Exception as error:
             return explained(error, key).at(context=f"failed to delete stale attachment {key}")
@@ -92,12 +95,13 @@ class Collector:
         released = []
         for place in ripe:
             reach("collect.found")
-            if await self._is_same(place) and await delete(
-                node, place.key, None, Stopwatch(), sent_before=now
-            ):
+            course = Course()
+            if await self._is_same(place) and await delete(node, place.key, None, course, sent_before=now):
                 released.append(place.key)
                 node.counters["leaked"] += 1
-                log.info("%s is released: its namespace %s is gone", place.key, place.netns)
+                node.tell("RELEASE", f"its namespace {place.netns} is gone", course.attachment)
+                key = place.key
+                log.info("%s is released: its namespace %s is gone", key, place.netns, extra=about(key))
                 reach("collect.done")
         return released
 

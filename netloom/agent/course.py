@@ -1,15 +1,21 @@
-"""Where the time of one operation goes."""
+"""The course of one operation: where its time goes, and what became known of it on the way."""
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..journal import Attachment
 
 
-class Stopwatch:
+class Course:
     def __init__(self) -> None:
         self.started = time.time()
         self._began = self._last = time.perf_counter()
         self.phases: dict[str, float] = {}
+        # Which attachment it is about, once that is known.
+        self.attachment: Attachment | None = None
 
     def lap(self, phase: str) -> None:
         """The time since the last lap was this phase's."""

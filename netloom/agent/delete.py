@@ -11,17 +11,17 @@ from ..kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namesp
 from ..modes import ports, routed
 from ..modes.names import names_of
 from .contents import is_of_table
+from .course import Course
 from .node import Node, namespace_of
 from .planned import readable_plan, remnants_of
 from .relay import Steps, relay
-from .stopwatch import Stopwatch
 
 
 async def delete(
     node: Node,
     key: AttachmentKey,
     netns: int | None,
-    watch: Stopwatch,
+    course: Course,
     *,
     sent_before: float | None = None,
     keep: Callable[[], None] | None = None,
@@ -34,8 +34,8 @@ async def delete(
     given = None if netns is None else _opened(netns)
     try:
         async with node.turns.of(key):
-            watch.lap("queue")
-            return await relay(_steps(node, key, given, watch, sent_before, keep))
+            course.lap("queue")
+            return await relay(_steps(node, key, given, course, sent_before, keep))
     finally:
         if given is not None:
             given.close()
@@ -53,7 +53,7 @@ def _steps(
     node: Node,
     key: AttachmentKey,
     netns: Namespace | None,
-    watch: Stopwatch,
+    course: Course,
     sent_before: float | None,
     keep: Callable[[], None] | None,
 ) -> Steps[bool]:
@@ -67,13 +67,14 @@ def _steps(
         if found is not None:
             keep()
             node.departed.add(key)
-    watch.lap("mark")
+    course.lap("mark")
+    course.attachment = found
     if found is None:
         yield from _removing_forgotten(node, key)
         return False
     reach("del.marked")
     is_strange = yield from _removing(node, found, netns)
-    watch.lap("kernel")
+    course.lap("kernel")
     reach("del.removed")
     number = found.id
     try:
@@ -86,7 +87,7 @@ def _steps(
     else:
         node.departed.discard(key)
     yield from _mending(node, is_strange)
-    watch.lap("release")
+    course.lap("release")
     reach("del.released")
     return True
 

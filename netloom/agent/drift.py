@@ -13,15 +13,18 @@ import math
 
 from ..failpoints import reach
 from ..journal import Attachment, Ledger
-from ..kernel import KernelError, Namespace, Neighbour, NftChain, Plan
+from ..kernel import KernelError, Namespace
 from ..kernel.events import Event, Events, Lost
 from ..kernel.netlink import link, route
 from ..kernel.objects.route import PROTOCOL
-from ..modes import names, routed, table
+from ..modes import names, table
+from .failure import explained
+from .mending import put_back
 from .node import Node, namespace_of
 from .planned import readable_plan
 from .presence import is_another, leads_there
 from .reservation import SCOPE
+from .subject import about
 
 log = logging.getLogger(__name__)
 
@@ -118,39 +121,22 @@ class Drift:
                 node.replaced.add(attachment.id)
                 return
             node.replaced.discard(attachment.id)
-            repaired = await node.dataplane.repair(plan, namespace)
-            chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
-            if any(it.object in chains for it in repaired.left):
-                # Others lead to it, too, and who changes a rule of the node's table changes it for them.
-                await node.lay_down()
-                node.counters["tables"] += 1
-                log.warning("a chain of the nft table %s was changed; it is as it was", table.TABLE.name)
-            mac = next((it.found for it in repaired.left if it.field == "peer's mac"), None)
-            if mac is not None:
-                await self._adopt(attachment, plan, mac, namespace)
+            repaired = await put_back(node, attachment, plan, namespace)
         except KernelError as error:
             node.counters["unrepaired"] += 1
-            log.warning("%s has lost something that cannot be put back: %s", attachment.key, error)
+            key = attachment.key
+            node.tell("REPAIR", "could not be put back", attachment, error=explained(error, key))
+            log.warning("%s has lost something that cannot be put back: %s", key, error, extra=about(key))
             return
         finally:
             namespace.close()
         if repaired.put_back:
             reach("repair.done")
             node.counters["repaired"] += 1
-            log.warning("%s had lost, and has again: %s", attachment.key, ", ".join(repaired.put_back))
-
-    async def _adopt(self, attachment: Attachment, plan: Plan, mac: str, namespace: Namespace) -> None:
-        """A plugin behind ours, or the operator, gave the container another MAC: the host has to know it."""
-        node = self._node
-        changed = routed.with_mac(plan, mac)
-        old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
-        # In this order: one that is missing is put back by whoever comes next, one that differs is not.
-        await node.dataplane.remove(Plan(old))
-        reach("repair.forgotten")
-        await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
-        reach("repair.adopted")
-        await node.dataplane.repair(changed, namespace)
-        log.info("%s has the MAC %s by now", attachment.key, mac)
+            node.tell("REPAIR", f"put back: {', '.join(repaired.put_back)}", attachment)
+            node.tally.repaired(plan, repaired.put_back)
+            key, again = attachment.key, ", ".join(repaired.put_back)
+            log.warning("%s had lost, and has again: %s", key, again, extra=about(key))
 
     async def look_after_recent(self) -> None:
         """Once more soon after ADD: what stands behind ours in a list may have changed the link."""

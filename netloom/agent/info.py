@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from .. import __version__
+from ..findings import Finding
 
 if TYPE_CHECKING:
     from .node import Node
@@ -31,16 +32,19 @@ class Info(Struct, frozen=True, kw_only=True):
     intents: int = 0
     under_way: int = 0
     troubles: Sequence[str] = ()
+    # The same, for programs.
+    findings: Sequence[Finding] = ()
     # Whether the file at its path is the one that the agent writes.
     has_journal: bool = True
     counters: Mapping[str, int] = {}
 
 
-async def info(node: Node) -> bytes:
+async def info(node: Node, _: bytes) -> bytes:
     # Whoever asks reads `Info` alone, and need not load what an agent is made of.
     from ..journal import Ledger
     from ..modes.table import TABLE
-    from . import intents
+    from . import intent_files
+    from .troubles import findings_of
 
     node.look_after_journal()
     counts = await node.journal.ask(Ledger.count)
@@ -55,9 +59,10 @@ async def info(node: Node) -> bytes:
             table=TABLE.comment,
             started=node.started,
             attachments={str(state): count for state, count in counts.items()},
-            intents=len(intents.waiting(node.settings.intents)),
+            intents=len(intent_files.waiting(node.settings.intents)),
             under_way=node.dataplane.under_way,
             troubles=[*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
+            findings=findings_of(node),
             has_journal=node.journal.is_in_place(),
             counters=dict(sorted(node.counters.items())),
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import stat
 import time
 from contextlib import suppress
 
@@ -17,10 +16,15 @@ from ..cni import AttachmentKey, CNIError
 from ..cni.files import Replacement, make_directories
 from ..cni.skel import judge_config
 from ..failpoints import reach
+from .course import Course
 from .delete import delete
+from .failure import explained
+from .intent_files import SUFFIX
+from .intent_files import waiting as waiting
 from .node import Node
 from .protocol import BODY_MAX, HEAD_MAX, Message, ProtocolError, decode
-from .stopwatch import Stopwatch
+from .record import trace_of
+from .subject import about
 
 log = logging.getLogger(__name__)
 
@@ -28,27 +32,6 @@ _SUFFIX = ".del"
 _BAD = ".unreadable"
 # A plugin that was killed leaves a file without a name; one that is at work needs a moment for it.
 _ABANDONED = 60.0
-
-
-def waiting(directory: str) -> list[str]:
-    """The files, the oldest first; none of a directory that others can write to, as for the plugin."""
-    try:
-        status = os.stat(directory, follow_symlinks=False)
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            return []
-        with os.scandir(directory) as entries:
-            found = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if _is_intent(entry)]
-    except OSError:
-        return []
-    return [path for _, path in sorted(found)]
-
-
-def _is_intent(entry: os.DirEntry[str]) -> bool:
-    return (
-        entry.name.endswith(_SUFFIX)
-        and not entry.name.startswith(".")
-        and entry.is_file(follow_symlinks=False)
-    )
 
 
 async def replay(node: Node) -> int:
@@ -69,24 +52,27 @@ async def _replay_one(node: Node, path: str) -> bool:
         keys = keys_of(node, message)
     except (ProtocolError, CNIError) as error:
         # It cannot be done, and must not be lost without a word, nor be tried for ever.
-        log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, error)
+        why = error.discreet if isinstance(error, CNIError) else error
+        log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, why)
         with suppress(OSError):
             os.rename(path, path + _BAD)
         return False
     except FileNotFoundError:
         return False
-    sent = _sent(message)
+    sent, trace = _sent(message), trace_of(message)
     kept: list[str] = []
     for key in keys:
         try:
-            deleted = await delete(
-                node, key, None, Stopwatch(), sent_before=sent, keep=lambda: kept.append(path)
-            )
+            course = Course()
+            deleted = await delete(node, key, None, course, sent_before=sent, keep=lambda: kept.append(path))
         except Exception as error:
-            log.warning("a DEL that was queued failed, and stays queued: %s: %s", key, error)
+            why = explained(error, key).discreet
+            log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
             return False
         if deleted:
-            log.info("replayed DEL of %s", key)
+            done = "a DEL that came while no agent answered was done"
+            node.tell("REPLAY", done, course.attachment, trace=trace)
+            log.info("replayed DEL of %s", key, extra=about(key, trace))
     if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
         return False
     reach("recovery.intent")
@@ -139,7 +125,7 @@ def _name_of(message: Message) -> str:
     environment = message.head.environment
     named = "\0".join(environment.get(it, "") for it in ("CNI_CONTAINERID", "CNI_IFNAME"))
     digest = hashlib.sha256(named.encode("utf-8", "surrogatepass") + b"\0" + message.body)
-    return digest.hexdigest()[:32] + _SUFFIX
+    return digest.hexdigest()[:32] + SUFFIX
 
 
 def _sweep(directory: str) -> None:

@@ -12,18 +12,21 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ..cni import AttachmentKey
+from ..cni import AttachmentKey, CNIError
 from ..failpoints import reach
-from ..journal import Attachment, Journal
+from ..journal import Attachment, Journal, Operation
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
 from ..modes import table
 from . import contents
+from .addresses import addresses_of
 from .contents import Content
 from .flows import Flows
 from .host import Host, look_at
+from .network_files import NetworkFiles
+from .tally import Tally
 from .turns import Turns
 
 T = TypeVar("T")
@@ -32,8 +35,11 @@ log = logging.getLogger(__name__)
 
 DEFAULT_STATE_DIR = "/var/lib/netloom"
 DEFAULT_SOCKET = "/run/netloom/agent.sock"
+DEFAULT_CONF_DIR = "/etc/cni/net.d"
 
 _LOOKS_FOR_STRAYS = 3
+# Of what is written down of an event.
+_LONGEST = 2000
 
 # What the journal can count, too: for each number there, the sets that must have as many elements together.
 _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
@@ -54,6 +60,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     sweep: float = 60.0
     # How long a stop waits for what is under way.
     patience: float = 10.0
+    # Where runtimes find networks.
+    conf_dir: str = DEFAULT_CONF_DIR
+    # Address and port of metrics and health; None: nowhere.
+    web: tuple[str, int] | None = None
 
     @property
     def journal(self) -> str:
@@ -86,6 +96,11 @@ class Node:
         # Attachments that are gone from the kernel, while the disk did not take it yet.
         self.departed: set[AttachmentKey] = set()
         self.counters: Counter[str] = Counter()
+        self.tally = Tally()
+        journal.timed = lambda took, durable: self.tally.commit(took, durable)
+        self.networks = NetworkFiles(settings.conf_dir)
+        # When the slow work was last begun.
+        self.ticked = time.monotonic()
         self.looks_for_strays = 0
         self.flows = Flows()
         self._laying = asyncio.Lock()
@@ -105,6 +120,36 @@ class Node:
                 return question(host)
 
         return await asyncio.to_thread(ask)
+
+    def tell(
+        self,
+        event: str,
+        details: str,
+        attachment: Attachment | None = None,
+        *,
+        trace: str = "",
+        error: CNIError | None = None,
+    ) -> None:
+        """Writes down what the agent did by itself, or could not; the verbs are the journal's `EVENTS`."""
+        self.journal.log(
+            Operation(
+                verb=event,
+                network="" if attachment is None else attachment.network,
+                container_id="" if attachment is None else attachment.container_id,
+                ifname="" if attachment is None else attachment.ifname,
+                started=time.time(),
+                duration=0.0,
+                phases={},
+                code=0 if error is None else error.code,
+                error="" if error is None else str(error)[:_LONGEST],
+                details=details[:_LONGEST],
+                trace=trace,
+                netns="" if attachment is None else attachment.netns,
+                namespace="" if attachment is None else attachment.namespace,
+                pod="" if attachment is None else attachment.pod,
+                addresses=() if attachment is None else addresses_of(attachment.result),
+            )
+        )
 
     def look_after_journal(self) -> None:
         """A file that somebody removed or replaced takes changes, and loses them with this process."""
@@ -146,6 +191,7 @@ class Node:
             reach("repair.found")
             await self.lay_down()
         self.counters["tables"] += 1
+        self.tell("TABLE", f"the nft table {table.TABLE.name} was not whole, and was laid down anew")
         await self.flows.again(self)
         log.warning("the nft table %s was not whole; it is again, with all elements", table.TABLE.name)
         return True

@@ -20,6 +20,7 @@ from .forwarding import keep_router_advertisements
 from .network import LONGEST_COOLDOWN
 from .node import Node
 from .relay import relay
+from .subject import about
 
 log = logging.getLogger(__name__)
 
@@ -118,11 +119,12 @@ async def finish(node: Node) -> int:
             try:
                 await relay(detaching(node, current))
             except Exception as error:
-                log.warning("%s is still %s: %s", row.key, row.state, error)
+                log.warning("%s is still %s: %s", row.key, row.state, error, extra=about(row.key))
                 continue
             reach("recovery.row-removed")
             done += 1
-            log.info("%s was %s, and is gone", row.key, row.state)
+            node.tell("UNDO", f"it was {row.state}, and is gone", current)
+            log.info("%s was %s, and is gone", row.key, row.state, extra=about(row.key))
     if done:
         reach("recovery.rows")
     return done

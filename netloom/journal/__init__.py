@@ -5,14 +5,27 @@ addresses are taken and given back in the very transactions that change it. So w
 ends at, what the journal says is enough to finish or to undo what was going on.
 """
 
-from .errors import Closed, Damaged, InUse, JournalError, NewerSchema, Unwritable
+from typing import TYPE_CHECKING, Any
+
+from .errors import Closed, Damaged, InUse, JournalError, NewerSchema, NotMigrated, Unwritable
 from .file import boottime, empty, in_memory, read_only
-from .journal import Answer, Journal
 from .ledger import Ledger
-from .records import Attachment, Operation, Place, Port, State
+from .records import EVENTS, Attachment, Operation, Place, Port, State
+
+if TYPE_CHECKING:
+    from .journal import Answer, Journal
 
 __all__ = [
-    "Answer", "Attachment", "Closed", "Damaged", "InUse", "Journal", "JournalError", "Ledger",
-    "NewerSchema", "Operation", "Place", "Port", "State", "Unwritable", "boottime", "empty", "in_memory",
-    "read_only",
+    "EVENTS", "Answer", "Attachment", "Closed", "Damaged", "InUse", "Journal", "JournalError", "Ledger",
+    "NewerSchema", "NotMigrated", "Operation", "Place", "Port", "State", "Unwritable", "boottime", "empty",
+    "in_memory", "read_only",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The writer, with its thread, is the agent's: who only reads does not load it."""
+    if name not in ("Answer", "Journal"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import journal
+
+    return getattr(journal, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple, fields
@@ -20,7 +21,10 @@ _PLACE = "SELECT id, network, container_id, ifname, state, host_link, netns, net
 _PORT = tuple(field.name for field in fields(Port))
 _OF_KEY = "network = ? AND container_id = ? AND ifname = ?"
 
-OPERATIONS_KEPT = 5000
+_OPERATION = tuple(field.name for field in fields(Operation))
+
+# Eight megabytes: of a busy node, an hour; of a quiet one, months.
+OPERATIONS_KEPT = 20000
 
 
 class Ledger:
@@ -67,8 +71,13 @@ class Ledger:
         return None if row is None else Place(row[0], AttachmentKey(*row[1:4]), *row[4:])
 
     def count(self) -> dict[State, int]:
+        """By indexes alone: in the rows are plans, which would all have to be read."""
         counted: dict[State, int] = {"pending": 0, "committed": 0, "deleting": 0}
-        counted |= dict(self.connection.execute("SELECT state, count(*) FROM attachment GROUP BY state"))
+        (counted["committed"],) = self.connection.execute("SELECT count(*) FROM attachment").fetchone()
+        unfinished = "SELECT state, count(*) FROM attachment WHERE state != 'committed' GROUP BY state"
+        for state, count in self.connection.execute(unfinished):
+            counted[state] = count
+            counted["committed"] -= count
         return counted
 
     def numbers_after(self, number: int, limit: int) -> list[int]:
@@ -222,35 +231,57 @@ class Ledger:
 
     def record(self, operations: Sequence[Operation]) -> None:
         self.connection.executemany(
-            "INSERT INTO operation "
-            "(verb, network, container_id, ifname, started, duration, phases, code, error) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    it.verb, it.network, it.container_id, it.ifname, it.started, it.duration,
-                    msgspec.json.encode(it.phases).decode(), it.code, it.error,
-                )
-                for it in operations
-            ],
-        )  # fmt: skip
+            f"INSERT INTO operation ({', '.join(_OPERATION[1:])}) "
+            f"VALUES ({', '.join('?' * (len(_OPERATION) - 1))})",
+            [_written(it) for it in operations],
+        )
         self.connection.execute(
             "DELETE FROM operation WHERE id <= (SELECT max(id) FROM operation) - ?", (OPERATIONS_KEPT,)
         )
 
-    def operations(self, limit: int = 100) -> list[Operation]:
-        """The latest first."""
-        rows = self.connection.execute(
-            "SELECT id, verb, network, container_id, ifname, started, duration, phases, code, error "
-            "FROM operation ORDER BY id DESC LIMIT ?",
-            (limit,),
-        )
-        return [
-            Operation(
-                id=row[0], verb=row[1], network=row[2], container_id=row[3], ifname=row[4], started=row[5],
-                duration=row[6], phases=msgspec.json.decode(row[7]), code=row[8], error=row[9],
-            )
-            for row in rows
-        ]  # fmt: skip
+    def operations(self, limit: int = 100, *, before: float | None = None) -> list[Operation]:
+        """The latest first; those that began before a time, if one is given."""
+        among, values = ("", ()) if before is None else ("WHERE started <= ?", (before,))
+        return self._operations(f"{among} ORDER BY id DESC LIMIT ?", (*values, limit))
+
+    def operations_after(self, number: int, limit: int = 1000) -> list[Operation]:
+        """In the order in which they were written down."""
+        return self._operations("WHERE id > ? ORDER BY id LIMIT ?", (number, limit))
+
+    def operations_of_container(self, container_id: str) -> list[Operation]:
+        """The oldest first; of every container whose ID begins so."""
+        beginning = container_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        return self._operations("WHERE container_id LIKE ? ESCAPE '\\' ORDER BY id", (beginning,))
+
+    def operations_of_pod(self, pod: str, namespace: str | None = None) -> list[Operation]:
+        among, values = ("", ()) if namespace is None else (" AND namespace = ?", (namespace,))
+        return self._operations(f"WHERE pod = ?{among} ORDER BY id", (pod, *values))
+
+    def operations_of_address(self, address: str) -> list[Operation]:
+        """Those that gave it, or gave it back."""
+        return self._operations("WHERE instr(addresses, ?) ORDER BY id", (f'"{address}"',))
+
+    def last_operation(self) -> int:
+        (number,) = self.connection.execute("SELECT max(id) FROM operation").fetchone()
+        return int(number or 0)
+
+    def _operations(self, rest: str, values: Sequence[object]) -> list[Operation]:
+        query = f"SELECT {', '.join(_OPERATION)} FROM operation {rest}"
+        return [_operation(row) for row in self.connection.execute(query, values)]
+
+
+def _written(it: Operation) -> tuple[object, ...]:
+    values = dict(zip(_OPERATION, astuple(it), strict=True))
+    values["phases"] = msgspec.json.encode(it.phases).decode()
+    values["addresses"] = msgspec.json.encode(it.addresses).decode() if it.addresses else ""
+    return tuple(values.values())[1:]
+
+
+def _operation(row: tuple[object, ...]) -> Operation:
+    values: dict[str, Any] = dict(zip(_OPERATION, row, strict=True))
+    values["phases"] = msgspec.json.decode(values["phases"])
+    values["addresses"] = tuple(msgspec.json.decode(values["addresses"] or "[]"))
+    return Operation(**values)
 
 
 def _attachment(row: tuple[object, ...]) -> Attachment:

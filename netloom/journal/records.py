@@ -69,7 +69,11 @@ class Place(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """One verb, as it went. `phases` are milliseconds; `code` is 0 if it succeeded."""
+    """One verb, as it went; or what the agent did by itself, whose verbs are `EVENTS`.
+
+    `phases` and `duration` are milliseconds; `code` is 0 if it succeeded. `caller` is the process that ran
+    the plugin, `details` what is worth knowing of an event, `trace` the caller's trace context.
+    """
 
     id: int = 0
     verb: str
@@ -81,3 +85,15 @@ class Operation(Struct, frozen=True, kw_only=True):
     phases: Mapping[str, float]
     code: int = 0
     error: str = ""
+    caller: str = ""
+    netns: str = ""
+    namespace: str = ""
+    pod: str = ""
+    addresses: tuple[str, ...] = ()
+    trace: str = ""
+    details: str = ""
+
+
+# An agent began and ended; put back what an attachment lost; laid its table down; released what nobody has
+# any more; did a DEL that was queued; took away what was left unfinished.
+EVENTS = ("START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO")

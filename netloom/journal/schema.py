@@ -1,12 +1,13 @@
 """The journal's tables, and how an older file becomes a newer one.
 
 A migration is the step from the version before it. A file of a version that we do not know is left
-exactly as it is: who writes it knows more than we do.
+exactly as it is, unless it says itself that we can work with it: who writes it knows more than we do.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from typing import NamedTuple
 
 from .errors import Damaged, NewerSchema
 
@@ -93,8 +94,32 @@ CREATE TABLE port (
 CREATE INDEX port_by_attachment ON port (attachment);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _COOKIE, _PORTS)
+# Who asked, for what, and what came of it. Addresses are a JSON list.
+_OPERATIONS = "".join(
+    f"ALTER TABLE operation ADD COLUMN {name} TEXT NOT NULL DEFAULT '';"
+    for name in ("caller", "netns", "namespace", "pod", "addresses", "trace", "details")
+)
+
+
+class Migration(NamedTuple):
+    """A step, and the lowest version whose netloom can still work with a file that has taken it.
+
+    A column with a default harms no older one; a table whose rows have to be kept with others' does.
+    """
+
+    script: str
+    readable_by: int
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(_FIRST, 1),
+    Migration(_COOKIE, 1),
+    Migration(_PORTS, 3),
+    Migration(_OPERATIONS, 3),
+)
 VERSION = len(MIGRATIONS)
+
+_READABLE_BY = "readable_by"
 
 
 def require_known(connection: sqlite3.Connection, path: str) -> int:
@@ -104,7 +129,7 @@ def require_known(connection: sqlite3.Connection, path: str) -> int:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables and application != APPLICATION_ID:
         raise Damaged(f"{path} is a database, but no journal of netloom; it was left alone")
-    if version > VERSION:
+    if version > VERSION and _readable_by(connection, version) > VERSION:
         raise NewerSchema(
             f"{path} has schema {version}, and this netloom knows up to {VERSION}: "
             "a later version wrote it; run that one, or give another state directory. Nothing was changed"
@@ -112,10 +137,21 @@ def require_known(connection: sqlite3.Connection, path: str) -> int:
     return int(version)
 
 
-def migrate(connection: sqlite3.Connection, version: int) -> None:
+def _readable_by(connection: sqlite3.Connection, version: int) -> int:
+    """As whoever wrote the file has said in it."""
+    try:
+        row = connection.execute("SELECT value FROM fact WHERE name = ?", (_READABLE_BY,)).fetchone()
+    except sqlite3.OperationalError:  # it may have other tables
+        row = None
+    return int(row[0]) if row is not None and row[0].isdecimal() else version
+
+
+def migrate(connection: sqlite3.Connection, version: int, until: int = VERSION) -> None:
     """Each step is whole or did not happen."""
-    for number in range(version, VERSION):
+    for number in range(version, until):
+        step = MIGRATIONS[number]
         connection.executescript(
-            f"BEGIN IMMEDIATE; {MIGRATIONS[number]} "
+            f"BEGIN IMMEDIATE; {step.script} "
+            f"INSERT OR REPLACE INTO fact (name, value) VALUES ('{_READABLE_BY}', '{step.readable_by}'); "
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number + 1}; COMMIT;"
         )

@@ -129,7 +129,7 @@ def test_a_journal_of_the_version_before_has_none(bare: Machine) -> None:
     bare.node.state_dir.mkdir()
     with closing(sqlite3.connect(bare.journal, isolation_level=None)) as connection:
         connection.executescript(
-            f"{schema.MIGRATIONS[0]} {schema.MIGRATIONS[1]}"
+            f"{schema.MIGRATIONS[0].script} {schema.MIGRATIONS[1].script}"
             f"PRAGMA application_id = {schema.APPLICATION_ID}; PRAGMA user_version = 2;"
         )
         connection.execute(

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from netloom.journal import (
     schema,
 )
 
-from .rows import SCOPE, ip, operation, reserve
+from .rows import SCOPE, attachment, ip, operation, reserve
 
 pytestmark = pytest.mark.unit
 
@@ -363,7 +363,8 @@ def made_by_the_first_version(path: str) -> None:
     os.makedirs(os.path.dirname(path))
     connection = sqlite3.connect(path, isolation_level=None)
     connection.executescript(
-        f"{schema.MIGRATIONS[0]} PRAGMA application_id = {schema.APPLICATION_ID}; PRAGMA user_version = 1;"
+        f"{schema.MIGRATIONS[0].script} PRAGMA application_id = {schema.APPLICATION_ID}; "
+        "PRAGMA user_version = 1;"
         "INSERT INTO attachment VALUES (1, 'net', 'web', 'eth0', 'committed', '/run/netns/web', 4, 77, 0, '',"
         " '', '', 'hash', 'loom1', x'', x'', 'boot', 1.0, 1.0)"
     )
@@ -390,13 +391,41 @@ def test_who_looks_at_a_journal_of_an_older_version_sees_it_as_ours_and_leaves_i
 @pytest.mark.parametrize("opened", [Journal, read_only])
 def test_a_journal_of_a_later_version_is_refused_and_left_as_it_is(path: str, opened: type) -> None:
     Journal(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    before = Path(path).read_bytes()
+    before = of_a_later_version(path, "UPDATE fact SET value = '99' WHERE name = 'readable_by'")
     with pytest.raises(NewerSchema, match="schema 99"):
         opened(path)
     assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize("opened", [Journal, read_only])
+def test_a_journal_of_a_later_version_that_does_not_say_who_can_read_it_is_refused(
+    path: str, opened: type
+) -> None:
+    Journal(path).close()
+    before = of_a_later_version(path, "DROP TABLE fact")
+    with pytest.raises(NewerSchema, match="schema 99"):
+        opened(path)
+    assert Path(path).read_bytes() == before
+
+
+def test_a_journal_of_a_later_version_that_says_so_can_be_worked_with(path: str) -> None:
+    with Journal(path) as journal:
+        journal.change(lambda ledger: ledger.reserve(attachment("web"), "main", [])).result()
+    of_a_later_version(path, "ALTER TABLE attachment ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'")
+    with Journal(path) as journal:
+        journal.change(lambda ledger: ledger.reserve(attachment("db"), "main", [])).result()
+        names = journal.ask(lambda ledger: [it.container_id for it in ledger.attachments()]).result()
+        assert names == ["web", "db"]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (99,)
+        assert connection.execute("SELECT DISTINCT colour FROM attachment").fetchall() == [("red",)]
+
+
+def of_a_later_version(path: str, change: str) -> bytes:
+    """Makes it one; what its file has then."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{change}; PRAGMA user_version = 99;")
+    return Path(path).read_bytes()
 
 
 @pytest.mark.parametrize("opened", [Journal, read_only])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
+from msgspec.structs import replace
 
 from netloom.cni import AttachmentKey
-from netloom.journal import Ledger
+from netloom.journal import Ledger, Operation
+from netloom.journal.ledger import OPERATIONS_KEPT
 
 from .rows import BOOT, SCOPE, attachment, ip, operation, reserve
 
@@ -114,11 +116,41 @@ def test_operations_come_back_the_latest_first(ledger: Ledger) -> None:
 
 
 def test_of_operations_the_last_few_thousand_are_kept(ledger: Ledger) -> None:
-    for batch in range(60):
-        ledger.record([operation(f"c{batch}-{number}") for number in range(100)])
-    kept = ledger.operations(10_000)
-    assert len(kept) == 5000
-    assert (kept[0].container_id, kept[-1].container_id) == ("c59-99", "c10-0")
+    for batch in range(OPERATIONS_KEPT // 1000 + 1):
+        ledger.record([operation(f"c{batch}-{number}") for number in range(1000)])
+    kept = ledger.operations(2 * OPERATIONS_KEPT)
+    assert len(kept) == OPERATIONS_KEPT
+    assert (kept[0].container_id, kept[-1].container_id) == (f"c{batch}-999", "c1-0")
+
+
+def test_operations_are_found_by_what_they_are_about(ledger: Ledger) -> None:
+    web = replace(operation("web-1"), namespace="shop", pod="web", addresses=("10.9.0.1", "fd09::1"))
+    other = replace(operation("web_2"), namespace="blog", pod="web", addresses=("10.9.0.11",))
+    ledger.record([web, other])
+
+    def names(found: list[Operation]) -> list[str]:
+        return [it.container_id for it in found]
+
+    assert names(ledger.operations_of_container("web")) == ["web-1", "web_2"]
+    assert names(ledger.operations_of_container("web_")) == ["web_2"]
+    assert names(ledger.operations_of_container("%")) == []
+    assert names(ledger.operations_of_pod("web")) == ["web-1", "web_2"]
+    assert names(ledger.operations_of_pod("web", "shop")) == ["web-1"]
+    assert names(ledger.operations_of_address("10.9.0.1")) == ["web-1"]
+    assert names(ledger.operations_of_address("fd09::1")) == ["web-1"]
+    assert ledger.operations_of_pod("web", "blog")[0] == replace(other, id=2)
+
+
+def test_operations_are_followed_by_their_numbers(ledger: Ledger) -> None:
+    assert ledger.last_operation() == 0
+    ledger.record([operation("web"), operation("db")])
+    assert [it.container_id for it in ledger.operations_after(1)] == ["db"]
+    assert ledger.operations_after(ledger.last_operation()) == []
+
+
+def test_operations_before_a_time_are_found(ledger: Ledger) -> None:
+    ledger.record([replace(operation("web"), started=100.0), replace(operation("db"), started=200.0)])
+    assert [it.container_id for it in ledger.operations(before=150.0)] == ["web"]
 
 
 def rests(ledger: Ledger) -> dict[bytes, float]:

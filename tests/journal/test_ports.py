@@ -159,7 +159,7 @@ def older(path: str) -> str:
     os.makedirs(os.path.dirname(path))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.executescript(
-            f"{schema.MIGRATIONS[0]} {schema.MIGRATIONS[1]}"
+            f"{schema.MIGRATIONS[0].script} {schema.MIGRATIONS[1].script}"
             f"PRAGMA application_id = {schema.APPLICATION_ID}; PRAGMA user_version = 2;"
         )
         connection.execute(
@@ -179,7 +179,7 @@ def test_an_older_journal_is_brought_up_to_ours_with_all_that_is_in_it(older: st
         assert journal.ask(Ledger.resting).result(5) == [ip(3)]
         assert journal.ask(Ledger.ports).result(5) == []
     with closing(sqlite3.connect(older)) as connection:
-        assert schema.require_known(connection, older) == 3
+        assert schema.require_known(connection, older) == schema.VERSION
 
 
 def test_an_older_journal_can_hold_ports_once_it_is_ours(older: str) -> None:

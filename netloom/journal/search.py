@@ -1,0 +1,140 @@
+"""Finds in the journal what people name: containers, pods, namespaces, also of attachments that are gone.
+
+Beside `Ledger`, which knows what to ask for: these look through whole tables, for commands and for nobody on
+the way of an ADD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..cni import AttachmentKey
+from .ledger import Ledger
+from .records import Operation
+
+_NAMES = "network, container_id, ifname, namespace, pod, netns"
+# Each has names of its own of what it is about; a row of either may be all that is known.
+_TABLES = ("attachment", "operation")
+# What an agent writes down when another one takes its place.
+_HANDOVER = "handing over"
+
+
+class Named(NamedTuple):
+    """An attachment that is or was, by all that somebody may call it."""
+
+    network: str
+    container_id: str
+    ifname: str
+    namespace: str
+    pod: str
+    netns: str
+
+    @property
+    def key(self) -> AttachmentKey:
+        return AttachmentKey(self.network, self.container_id, self.ifname)
+
+
+def named(ledger: Ledger, word: str, netns: Sequence[str] = (), *, log: bool = True) -> list[Named]:
+    """What has a word as its pod, its namespace's path, or the beginning of its container's ID.
+
+    The latest last. Without `log`, of attachments that are there alone.
+    """
+    places = ", ".join("?" * len(netns))
+    condition = f"pod = ? OR netns IN ({places}) OR substr(container_id, 1, ?) = ?"
+    return _listed(ledger, condition, (word, *netns, len(word), word), log)
+
+
+def of_pod(ledger: Ledger, namespace: str, pod: str, *, log: bool = True) -> list[Named]:
+    return _listed(ledger, "namespace = ? AND pod = ?", (namespace, pod), log)
+
+
+def of_key(ledger: Ledger, network: str, container: str, ifname: str, *, log: bool = True) -> list[Named]:
+    """By a key whose container may be cut short."""
+    condition = "network = ? AND ifname = ? AND substr(container_id, 1, ?) = ?"
+    return _listed(ledger, condition, (network, ifname, len(container), container), log)
+
+
+def keys(ledger: Ledger) -> list[AttachmentKey]:
+    """Of all that the log has."""
+    query = "SELECT DISTINCT network, container_id, ifname FROM operation WHERE container_id != ''"
+    return [AttachmentKey(*row) for row in ledger.connection.execute(query)]
+
+
+def alike(ledger: Ledger, word: str) -> list[Named]:
+    """What has a name that begins like a word, the latest first: of those, one may have been meant."""
+    beginning = word.rpartition("/")[2]
+    condition = "substr(container_id, 1, 4) = ? OR substr(pod, 1, 2) = ? OR namespace = ? OR instr(netns, ?)"
+    values = (beginning[:4], beginning[:2], word.partition("/")[0], f"/{beginning[:2]}")
+    return _listed(ledger, condition, values, True)[::-1] if beginning else []
+
+
+def _listed(ledger: Ledger, condition: str, values: Sequence[object], log: bool) -> list[Named]:
+    found: dict[Named, None] = {}
+    for table in _TABLES if log else _TABLES[:1]:
+        query = f"SELECT {_NAMES} FROM {table} WHERE container_id != '' AND ({condition}) ORDER BY id"
+        for row in ledger.connection.execute(query, values):
+            found[Named(*row)] = None
+    return list(found)
+
+
+def first_logged(ledger: Ledger) -> float | None:
+    """When the log begins: of what was before, nothing is known."""
+    row = ledger.connection.execute("SELECT started FROM operation ORDER BY id LIMIT 1").fetchone()
+    return None if row is None else float(row[0])
+
+
+def events_of_node(ledger: Ledger, *verbs: str) -> list[Operation]:
+    """What befell the node as a whole: agents that came and went, tables that were laid down."""
+    among = ", ".join("?" * len(verbs))
+    query = (
+        "SELECT id, verb, started, details FROM operation "
+        f"WHERE verb IN ({among}) AND container_id = '' ORDER BY id"
+    )
+    return [
+        Operation(
+            id=number,
+            verb=verb,
+            network="",
+            container_id="",
+            ifname="",
+            started=started,
+            duration=0.0,
+            phases={},
+            details=details,
+        )
+        for number, verb, started, details in ledger.connection.execute(query, verbs)
+    ]
+
+
+class Outage(NamedTuple):
+    """A time without an agent. Without `ended`, it may last; `began` is the last sign of life before it."""
+
+    began: float
+    ended: float | None
+
+
+def outages(ledger: Ledger) -> list[Outage]:
+    """As far as the log goes back, the oldest first. One that was killed has written down no end.
+
+    Where one agent handed over to the next, whoever asked has waited, and was answered.
+    """
+    found: list[Outage] = []
+    stopped: float | None = None
+    is_seamless = True  # so that nothing is claimed of the time before the log
+    for it in events_of_node(ledger, "START", "STOP"):
+        if it.verb == "STOP":
+            is_seamless = _HANDOVER in it.details
+            stopped = None if is_seamless else it.started
+            continue
+        if not is_seamless:
+            began = stopped if stopped is not None else _last_before(ledger, it.id)
+            found.append(Outage(it.started if began is None else began, it.started))
+        stopped, is_seamless = None, False
+    return found if stopped is None else [*found, Outage(stopped, None)]
+
+
+def _last_before(ledger: Ledger, number: int) -> float | None:
+    query = "SELECT started FROM operation WHERE id < ? ORDER BY id DESC LIMIT 1"
+    row = ledger.connection.execute(query, (number,)).fetchone()
+    return None if row is None else float(row[0])
