@@ -105,4 +105,7 @@ def _translated(error: BaseException) -> CNIError:
             return IOFailure(str(error), "look at the disk: space, permissions, errors")
         case FailpointReached():
             return InternalError(str(error))
-    return InternalError(f"{type(error).__name__}: {error}", "this is a defect of netloom: please report it")
+    report = "this is a defect of netloom: please report it"
+    kind = type(error).__name__
+    # Its text may be a value of the request's: who sent that may see it, and nobody else.
+    return InternalError(f"{kind}: {error}", report, discreet=f"{kind}; {report}")

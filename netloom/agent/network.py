@@ -12,7 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, ValidationError
 
-from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField
+from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField, wire
+from ..cni.learning import learned
 from ..cni.names import shortened, validate_ifname
 from ..cni.skel import Request
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
@@ -178,7 +179,11 @@ def network_of(request: Request) -> Network:
     arguments = Arguments.parse(request.args)
     interface = keys.interface or request.ifname
     if interface in _TAKEN or "%" in interface:
-        raise InvalidEnvironment(f"interface name is {interface}", "the kernel has another use for it")
+        raise InvalidEnvironment(
+            f"interface name is {interface}",
+            "the kernel has another use for it",
+            discreet="the kernel has another use for this interface name",
+        )
     return Network(
         pools=pools,
         requested=requested_addresses(
@@ -239,7 +244,7 @@ def _judged(config: dict[str, Any]) -> _Said:
     keys = _keys(config)
     if keys.ipam:
         raise UnsupportedField(
-            f"unsupported field ipam: {keys.ipam!r}", "netloom gives addresses itself: say which in `pools`"
+            "unsupported field ipam", "netloom gives addresses itself: say which in `pools`"
         )
     if keys.port_mappings:
         raise UnsupportedField(
@@ -281,13 +286,15 @@ def _keys(config: dict[str, Any]) -> _Keys:
     if "runtimeConfig" in given:
         given["runtimeConfig"] = as_named(given["runtimeConfig"])
     try:
-        return msgspec.convert(given, _Keys)
+        return msgspec.convert(given, learned(_Keys))
     except ValidationError as cause:
-        raise InvalidConfig(f"invalid network config: {_in_our_words(str(cause), given)}") from None
+        said, discreet = _in_our_words(str(cause), given)
+        what = "invalid network config"
+        raise InvalidConfig(f"{what}: {said}", discreet=f"{what}: {discreet}") from None
 
 
-def _in_our_words(said: str, config: dict[str, Any]) -> str:
-    """What msgspec finds wrong, as the value that is there and what may be there instead.
+def _in_our_words(said: str, config: dict[str, Any]) -> tuple[str, str]:
+    """What msgspec finds wrong: which value is there, and what may be; and the same without the value.
 
     It ends with the place: Expected `int | null`, got `str` - at `$.pools[0].cidr`
     """
@@ -299,14 +306,17 @@ def _in_our_words(said: str, config: dict[str, Any]) -> str:
         value = value[int(step) if isinstance(value, list) else step]
     lacking = re.match(r"Object missing required field `(.*)`", about)
     if lacking:
-        return f"{path} has no `{lacking[1]}`, and needs one: {_VALID[lacking[1]]}"
+        text = f"{path} has no `{lacking[1]}`, and needs one: {_VALID[lacking[1]]}"
+        return text, text
     unknown = re.match(r"Object contains unknown field `(.*)`", about)
     if unknown:
         known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
-        return f"{path} has a key `{shortened(unknown[1])}`, and may have {', '.join(known)}"
+        text = f"{path} has a key `{shortened(unknown[1])}`, and may have {', '.join(known)}"
+        return text, text
     key = next(step for step in reversed(steps) if step in _VALID)
-    shown = f"{path} is {shortened(json.dumps(value, ensure_ascii=False))}"
-    return f"{shown}, and must be {_VALID[key]}" if key == steps[-1] else f"{shown}; {key} is {_VALID[key]}"
+    valid = f", and must be {_VALID[key]}" if key == steps[-1] else f"; {key} is {_VALID[key]}"
+    shown = shortened(json.dumps(value, ensure_ascii=False))
+    return f"{path} is {shown}{valid}", f"{path} is {wire.json_type(value)}{valid}"
 
 
 def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -328,7 +338,7 @@ def _mac(keys: _Keys, arguments: Arguments) -> str | None:
     try:
         require_mac(mac or None)
     except InvalidObject as cause:
-        raise InvalidConfig(str(cause)) from None
+        raise InvalidConfig(str(cause), discreet=f"mac must be {_VALID['mac']}") from None
     if mac == "00:00:00:00:00:00":
         raise InvalidConfig(f"{mac} is no MAC address that a link can have")
     return mac or None
@@ -338,7 +348,7 @@ def _destination(text: str) -> str:
     try:
         packed_network(text)
     except InvalidObject as cause:
-        raise InvalidConfig(f"routes: {cause}") from None
+        raise InvalidConfig(f"routes: {cause}", discreet=f"routes: dst must be {_VALID['dst']}") from None
     return text
 
 

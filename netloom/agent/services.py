@@ -108,7 +108,7 @@ def masquerade_of(said: bool | MasqueradeConfig) -> Masquerade | None:
         try:
             packed_network(cidr)
         except InvalidObject as cause:
-            raise InvalidConfig(f"ipMasq.except: {cause}") from None
+            raise InvalidConfig(f"ipMasq.except: {cause}", discreet="ipMasq.except has no range") from None
     if not said.ipv4 and not said.ipv6:
         return None
     return Masquerade(
@@ -129,8 +129,10 @@ def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
     for given in said:
         it = replace(given, protocol=given.protocol.lower(), host_ip=_host_ip(given.host_ip))
         if it.protocol not in _PROTOCOLS:
+            known = f"is none of {', '.join(_PROTOCOLS)}"
             raise InvalidConfig(
-                f"portMappings: protocol {shortened(given.protocol)!r} is none of {', '.join(_PROTOCOLS)}"
+                f"portMappings: protocol {shortened(given.protocol)!r} {known}",
+                discreet=f"portMappings: protocol {known}",
             )
         for name, port in (("hostPort", it.host_port), ("containerPort", it.container_port)):
             if not 1 <= port <= 65535:
@@ -145,7 +147,9 @@ def _host_ip(text: str) -> str:
     try:
         packed = packed_ip(text)
     except InvalidObject as cause:
-        raise InvalidConfig(f"portMappings: hostIP {cause}") from None
+        raise InvalidConfig(
+            f"portMappings: hostIP {cause}", discreet="portMappings: hostIP is no IP address"
+        ) from None
     if packed[0] in _GROUPS[len(packed)] or packed.startswith(_MAPPED):
         raise InvalidConfig(f"portMappings: hostIP {text} is no address that a host can have")
     return shown_ip(packed)
@@ -213,10 +217,11 @@ def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             raise InvalidConfig(
                 f"sysctl {shortened(name)!r} is none that a network may set",
                 f"the reference of networks lists them; those of the interface are of {IFNAME}",
+                discreet="sysctl has a name that a network may not set",
             )
         try:
             Sysctl(path, value, on="attachment")
         except InvalidObject as cause:
-            raise InvalidConfig(f"sysctl: {cause}") from None
+            raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has no value") from None
         settings[path] = value
     return tuple(settings.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from ..cni import CNIError, NotAvailable
 from ..cni.skel import Request
@@ -10,8 +11,10 @@ from ..ipam import SqlHoldings, would_allocate
 from ..journal import Ledger, boottime
 from .host import Host
 from .network import Network, network_of
-from .node import Node
-from .reservation import SCOPE
+from .scope import SCOPE
+
+if TYPE_CHECKING:
+    from .node import Node
 
 # Less free space than this, and the journal is about to be unwritable.
 _SPACE = 1 << 20
@@ -21,7 +24,8 @@ async def status(node: Node, request: Request) -> None:
     try:
         network = network_of(request)
     except CNIError as error:
-        raise NotAvailable(f"the network's configuration cannot work: {error}") from None
+        what = "the network's configuration cannot work"
+        raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
     reasons = list(node.troubles.values())
     if node.journal.trouble:
         reasons.append(node.journal.trouble)

@@ -9,6 +9,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields
 
 from .errors import InvalidEnvironment
+from .learning import learned
 from .names import shortened
 
 S = TypeVar("S", bound=Struct)
@@ -26,11 +27,14 @@ def parse_args(text: str) -> dict[str, str]:
 
 
 def split_pairs(text: str) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for pair in text.split(";") if text else ():
         key, *values = pair.split("=")
         if len(values) != 1:
-            raise InvalidEnvironment(f'ARGS: invalid pair "{shortened(pair)}"')
+            raise InvalidEnvironment(
+                f'ARGS: invalid pair "{shortened(pair)}"',
+                discreet=f"ARGS: pair {len(pairs) + 1} is not KEY=VALUE",
+            )
         pairs.append((key, values[0]))
     return pairs
 
@@ -40,13 +44,17 @@ def load_args(text: str, kind: type[S]) -> S:
     pairs = parse_args(text)
     ignore_unknown = _boolean("IgnoreUnknown", pairs.pop("IgnoreUnknown", "0"))
     names = _names(kind)
-    unknown = [f'"{shortened(f"{key}={value}")}"' for key, value in pairs.items() if key not in names]
+    unknown = {key: value for key, value in pairs.items() if key not in names}
     try:
-        loaded = convert({key: pairs[key] for key in pairs if key in names}, kind, strict=False)
+        loaded = convert({key: pairs[key] for key in pairs if key in names}, learned(kind), strict=False)
     except ValidationError as cause:
         raise InvalidEnvironment(f"ARGS: {cause}") from None
     if unknown and not ignore_unknown:
-        raise InvalidEnvironment(f"ARGS: unknown args [{' '.join(unknown)}]")
+        listed = " ".join(f'"{shortened(f"{key}={value}")}"' for key, value in unknown.items())
+        raise InvalidEnvironment(
+            f"ARGS: unknown args [{listed}]",
+            discreet=f"ARGS: unknown args {', '.join(map(shortened, unknown))}",
+        )
     return loaded
 
 
@@ -58,6 +66,7 @@ def _names(kind: type[Struct]) -> frozenset[str]:
 def _boolean(key: str, value: str) -> bool:
     if value.lower() not in _TRUE + _FALSE:
         raise InvalidEnvironment(
-            f'ARGS: error parsing value of pair "{key}={shortened(value)}": not a boolean'
+            f'ARGS: error parsing value of pair "{key}={shortened(value)}": not a boolean',
+            discreet=f"ARGS: {key} is not a boolean",
         )
     return value.lower() in _TRUE

@@ -13,6 +13,7 @@ from msgspec import Struct, ValidationError, convert, field
 
 from . import versions, wire
 from .errors import CNIError, InvalidConfig
+from .learning import learned
 from .names import shortened
 
 
@@ -120,7 +121,7 @@ def _document(source: bytes, what: str) -> dict[str, Any]:
 
 def _plugin(raw: dict[str, Any], source: bytes) -> PluginConfig:
     try:
-        keys = convert(raw, _PluginKeys)
+        keys = convert(raw, learned(_PluginKeys))
     except ValidationError as cause:
         raise InvalidConfig(f"error parsing configuration: {cause}") from None
     if not keys.type:
@@ -172,7 +173,7 @@ def _negotiate(raw: dict[str, Any]) -> str:
     try:
         newest = versions.newest([*offered, *([version] if version else [])])
     except CNIError as error:
-        raise InvalidConfig(f"{_LIST}: {error}") from None
+        raise InvalidConfig(f"{_LIST}: {error}", discreet=f"{_LIST}: {error.discreet}") from None
     return version if newest is None else newest
 
 
@@ -183,5 +184,8 @@ def _boolean(raw: dict[str, Any], key: str) -> bool:
     if not isinstance(value, str):
         raise InvalidConfig(f"{_LIST}: {key} is {wire.json_type(value)}, not a boolean")
     if value.lower() not in ("true", "false"):
-        raise InvalidConfig(f'{_LIST}: invalid value "{value.lower()}" for {key}')
+        raise InvalidConfig(
+            f'{_LIST}: invalid value "{value.lower()}" for {key}',
+            discreet=f"{_LIST}: invalid value for {key}",
+        )
     return value.lower() == "true"

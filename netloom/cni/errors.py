@@ -33,7 +33,10 @@ class CNIError(Exception):
     code: int = 0
     by_code: ClassVar[dict[int, type[CNIError]]] = {}
 
-    def __init__(self, msg: str, details: str = "", *, code: int | None = None) -> None:
+    def __init__(
+        self, msg: str, details: str = "", *, code: int | None = None, discreet: str | None = None
+    ) -> None:
+        """`discreet` is the same for logs, if the text quotes somebody's value: that may be a secret."""
         super().__init__(msg)
         if code is not None:
             self.code = code
@@ -43,6 +46,7 @@ class CNIError(Exception):
         self.attachment: AttachmentKey | None = None
         self.stderr = ""
         self.context = ""
+        self._discreet = discreet
 
     def __init_subclass__(cls) -> None:
         # The first class that declares a code speaks for it; narrower ones inherit.
@@ -52,6 +56,13 @@ class CNIError(Exception):
     def __str__(self) -> str:
         text = f"{self.msg}; {self.details}" if self.details else self.msg
         return f"{self.context}: {text}" if self.context else text
+
+    @property
+    def discreet(self) -> str:
+        """Its text without values of the request: for whatever is kept, or shown to others."""
+        if self._discreet is None:
+            return str(self)
+        return f"{self.context}: {self._discreet}" if self.context else self._discreet
 
     def at(
         self, *, plugin: str | None = None, attachment: AttachmentKey | None = None, context: str = ""
@@ -150,7 +161,11 @@ class Failures(CNIError):
     """Several independent failures of one operation, each whole in `errors`."""
 
     def __init__(self, errors: Sequence[CNIError]) -> None:
-        super().__init__("\n".join(map(str, errors)), code=errors[0].code)
+        super().__init__(
+            "\n".join(map(str, errors)),
+            code=errors[0].code,
+            discreet="\n".join(error.discreet for error in errors),
+        )
         self.errors = tuple(errors)
 
 

@@ -132,6 +132,9 @@ def make_directories(path: str, mode: int) -> None:
             return
         if os.path.islink(path):
             raise FileNotFoundError(errno.ENOENT, "It is a link that leads nowhere", path) from None
+        if not os.path.lexists(path):  # it has just been removed
+            make_directories(path, mode)
+            return
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path) from None
     sync_directory(parent or ".")
 

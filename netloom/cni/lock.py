@@ -18,7 +18,8 @@ import fcntl
 import os
 import struct
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -86,9 +87,11 @@ class Lock:
         return os.path.join(self._cache_dir, LOCK_FILE)
 
     def _open(self) -> None:
-        make_directories(self._cache_dir, 0o700)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(self._path, flags, 0o600)
+        while self._fd < 0:
+            make_directories(self._cache_dir, 0o700)
+            with suppress(FileNotFoundError):  # whoever was `alone` here has just removed the directory
+                self._fd = os.open(self._path, flags, 0o600)
 
     async def _acquire(self) -> None:
         turnstile = _offset("turnstile", self._network)
@@ -125,6 +128,23 @@ class Lock:
     def __del__(self) -> None:
         # A signal handler may raise after the lock was taken and before anybody else knows of it.
         self.release()
+
+
+@contextmanager
+def alone(cache_dir: str) -> Iterator[str]:
+    """For a block, no runtime is at work in this cache. Gives the lock's path, which may be removed then:
+
+    whoever waits for it sees that it is gone, and makes another. OSError says why there is no such block:
+    BlockingIOError that a runtime is at work, FileNotFoundError that none has ever been.
+    """
+    path = os.path.join(cache_dir, LOCK_FILE)
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if not _try(fd, 0, fcntl.F_WRLCK, length=0) or not _is_file(fd, path):
+            raise BlockingIOError(errno.EWOULDBLOCK, "a runtime is at work there", path)
+        yield path
+    finally:
+        os.close(fd)
 
 
 def _offset(*names: str) -> int:

@@ -27,7 +27,8 @@ def validate_network_name(name: str) -> None:
     if not name:
         raise InvalidConfig("missing network name")
     if not _NAME.fullmatch(name):
-        raise InvalidConfig("invalid characters found in network name", shortened(name))
+        text = "invalid characters found in network name"
+        raise InvalidConfig(text, shortened(name), discreet=text)
 
 
 def validate_ifname(ifname: str) -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import force_setattr, replace
 from . import versions, wire
 from .addresses import canonical_cidr, canonical_ip, is_ipv4
 from .errors import DecodingFailure, IncompatibleVersion
+from .learning import learned
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -187,16 +188,18 @@ def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result")
     if not isinstance(version, str):
         raise DecodingFailure(f"{what}: cniVersion is {wire.json_type(version)}, not a string")
     if version not in versions.ALL:
-        raise IncompatibleVersion(f'unsupported CNI result version "{version}"')
+        text = "unsupported CNI result version"
+        raise IncompatibleVersion(f'{text} "{version}"', discreet=text)
     try:
         fields = _without_nulls(raw | {"cniVersion": version})
         if version in _LEGACY:
-            return convert(fields, LegacyResult)
-        result = convert(_own_fields(fields, version), Result)
+            return convert(fields, learned(LegacyResult))
+        result = convert(_own_fields(fields, version), learned(Result))
     except RecursionError:
         raise DecodingFailure(f"{what}: nested too deeply") from None
     except ValidationError as cause:
-        raise DecodingFailure(f"{what}: {cause}") from None
+        place = str(cause).rpartition(" - at ")[2].strip("`")
+        raise DecodingFailure(f"{what}: {cause}", discreet=f"{what}: the value at {place} is none") from None
     # Older plugins leave the family's label out.
     return _in_dialect(result) if version in _LABELLED else result
 

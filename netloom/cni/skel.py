@@ -15,6 +15,7 @@ from . import names, versions, wire
 from .args import load_args
 from .delegate import Delegate
 from .errors import CNIError, DecodingFailure, IncompatibleVersion, InvalidConfig, InvalidEnvironment
+from .learning import learned
 from .operations import ValidAttachment
 from .result import AnyResult, result_from_wire
 
@@ -68,7 +69,7 @@ class Request(Struct, frozen=True):
     def config_as(self, kind: type[S]) -> S:
         """The configuration as a struct of yours. Keys that it does not have are left out."""
         try:
-            return convert(self.config, kind)
+            return convert(self.config, learned(kind))
         except ValidationError as cause:
             raise InvalidConfig(f"invalid network config: {cause}") from None
 
@@ -103,7 +104,7 @@ class Request(Struct, frozen=True):
             if key in self.config:
                 try:
                     valid = self.config[key]
-                    return convert(() if valid is None else valid, tuple[ValidAttachment, ...])
+                    return convert(() if valid is None else valid, learned(tuple[ValidAttachment, ...]))
                 except ValidationError as cause:
                     raise InvalidConfig(f"invalid {key}: {cause}") from None
         return None
@@ -178,5 +179,7 @@ def judge_version(command: str, version: str, supported: Sequence[str]) -> None:
     if version not in supported:
         listed = " ".join(f'"{it}"' for it in supported)
         raise IncompatibleVersion(
-            "incompatible CNI versions", f'config is "{version}", plugin supports [{listed}]'
+            "incompatible CNI versions",
+            f'config is "{version}", plugin supports [{listed}]',
+            discreet=f"incompatible CNI versions: plugin supports [{listed}]",
         )

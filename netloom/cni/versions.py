@@ -31,12 +31,17 @@ def parse(text: str) -> Version:
         return (0, 1, 0)
     parts = text.split(".")
     if len(parts) > 3:
-        raise DecodingFailure(f'invalid CNI version "{text}": too many parts')
+        raise DecodingFailure(
+            f'invalid CNI version "{text}": too many parts', discreet="invalid CNI version: too many parts"
+        )
     numbers = []
     for part, name in zip(parts, ("major", "minor", "micro"), strict=False):
         digits = part[1:] if part[:1] in ("+", "-") else part
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-            raise DecodingFailure(f'invalid CNI version "{text}": the {name} part "{part}" is not a number')
+            raise DecodingFailure(
+                f'invalid CNI version "{text}": the {name} part "{part}" is not a number',
+                discreet=f"invalid CNI version: the {name} part is not a number",
+            )
         numbers.append(int(part))
     numbers += [0] * (3 - len(numbers))
     return numbers[0], numbers[1], numbers[2]

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import CNIError, DecodingFailure
+from .learning import learned
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ def decode_as(data: bytes, kind: type[T] | Any, what: str, *, error: type[CNIErr
     if not data.strip():
         raise error(f"{what}: unexpected end of JSON input")
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=learned(kind))
     except RecursionError:
         raise error(f"{what}: nested too deeply") from None
     except UnicodeDecodeError:

@@ -16,7 +16,8 @@ def network_of(what: str, text: str) -> tuple[bytes, int]:
         packed, prefix = packed_cidr(text)
     except InvalidObject as cause:
         raise InvalidConfig(
-            f"{what} {shortened(text)!r} is no network such as 10.1.0.0/24: {cause}"
+            f"{what} {shortened(text)!r} is no network such as 10.1.0.0/24: {cause}",
+            discreet=f"{what.rstrip(':')} is no network such as 10.1.0.0/24",
         ) from None
     bits = len(packed) * 8
     value = int.from_bytes(packed, "big")
@@ -52,12 +53,14 @@ def exclusion_of(text: str, cidr: str, packed: bytes, whole: Range) -> Range:
         first, last = _address(what, head.strip()), _address(what, tail.strip())
         low, high = int.from_bytes(first, "big"), int.from_bytes(last, "big")
         if len(first) != len(last) or low > high:
-            raise InvalidConfig(f"{what} {shortened(text)!r} does not run from an address to a later one")
+            wrong = "does not run from an address to a later one"
+            raise InvalidConfig(f"{what} {shortened(text)!r} {wrong}", discreet=f"{what} a range {wrong}")
     else:
         first, prefix = network_of(what, text)
         low, high = span(first, prefix)
     if len(first) != len(packed) or low < whole[0] or high > whole[1]:
-        raise InvalidConfig(f"{what} {shortened(text)!r} is not in the pool, or not all of it")
+        wrong = "is not in the pool, or not all of it"
+        raise InvalidConfig(f"{what} {shortened(text)!r} {wrong}", discreet=f"{what} an entry {wrong}")
     return low, high
 
 
@@ -65,4 +68,6 @@ def _address(what: str, text: str) -> bytes:
     try:
         return packed_ip(text)
     except InvalidObject:
-        raise InvalidConfig(f"{what} {shortened(text)!r} is no IP address") from None
+        raise InvalidConfig(
+            f"{what} {shortened(text)!r} is no IP address", discreet=f"{what.rstrip(':')} is no IP address"
+        ) from None

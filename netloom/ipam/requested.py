@@ -30,7 +30,9 @@ def requested_addresses(
             try:
                 ip, _ = packed_cidr(text.strip())
             except InvalidObject:
-                raise kind(f"{way}: {shortened(text)!r} is no IP address") from None
+                raise kind(
+                    f"{way}: {shortened(text)!r} is no IP address", discreet=f"{way}: no IP address"
+                ) from None
             pool_of(ip, pools, kind, f"{way}: ")
             found[ip] = None
     return tuple(found)

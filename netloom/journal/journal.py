@@ -106,8 +106,11 @@ class Journal:
         # Whether the disk failed to take something.
         self._is_doubtful = False
         self._glance, self._survey = _Reader(path), _Reader(path)
-        # Why the last write failed, or nothing.
+        # Why the last write failed, or nothing; and when one last succeeded.
         self.trouble = ""
+        self.written = 0.0
+        # Told of each transaction: how long it took, and whether the disk was waited for. By our thread.
+        self.timed: Callable[[float, bool], None] | None = None
         self._lock_fd = locked(path)
         try:
             self._connection = opened(path)
@@ -268,10 +271,15 @@ class Journal:
             job.error = self._told(error)
 
     def _commit(self, jobs: list[_Job], operations: list[Operation]) -> None:
+        began = time.perf_counter()
         cause = self._try(jobs, operations)
+        ended = time.perf_counter()
+        if self.timed is not None:
+            self.timed(ended - began, self._waits_for_disk)
         if cause is None:
             self._commits += 1
             self.trouble = ""
+            self.written = time.monotonic()
             return
         error = self._told(cause)
         for job in jobs:

@@ -27,6 +27,7 @@ from .objects import NftChain, NftElement, NftTable, Scope
 from .objects.nft import lay_down
 from .plan import Applied, Change, Impatience, Plan, Repair, Steps, applying, check, removing, repairing
 from .reaper import Reaper
+from .reset import Reset, reset
 
 T = TypeVar("T")
 Lane: TypeAlias = Literal["add", "remove", "resumed"]
@@ -121,7 +122,9 @@ class Dataplane:
         Every request with a namespace holds a descriptor until its result was taken. A reaper waits 16 ms for
         the kernel, and removals come every 1.5 ms when somebody wants to be rid of many.
         """
-        self._limit = limit
+        self.limit = limit
+        # How many requests have ended: as long as it grows, the thread is at work.
+        self.ended = 0
         self._lanes: dict[Lane, deque[_Job]] = {"resumed": deque(), "add": deque(), "remove": deque()}
         self._turns: deque[Lane] = deque(self._lanes)
         self._accepted: dict[Lane, int] = {"add": 0, "remove": 0}
@@ -198,6 +201,12 @@ class Dataplane:
         """Puts back what is missing. One that is given up is taken back, as an `apply` is."""
         return self._accept("add", lambda scope, why: repairing(plan, scope, why), netns, timeout)
 
+    def reset(
+        self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> Request[Reset]:
+        """Sets right what is there and different. It is not taken back."""
+        return self._accept("add", lambda scope, _: _at_once(lambda: reset(plan, scope)), netns, timeout)
+
     def remove(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> Request[None]:
@@ -233,6 +242,11 @@ class Dataplane:
     def under_way(self) -> int:
         """How many requests wait or are being worked on."""
         return sum(self._accepted.values())
+
+    @property
+    def lanes(self) -> dict[Lane, int]:
+        """The same, by lane; each may have up to `limit`."""
+        return dict(self._accepted)
 
     @property
     def losses(self) -> int:
@@ -277,8 +291,8 @@ class Dataplane:
             with self._lock:
                 if self._closing or os.getpid() != self._process:
                     raise Stopped("the dataplane has stopped")
-                if self._accepted[lane] >= self._limit:
-                    raise QueueFull(f"{self._limit} requests to {lane} are under way; nothing was done")
+                if self._accepted[lane] >= self.limit:
+                    raise QueueFull(f"{self.limit} requests to {lane} are under way; nothing was done")
                 job = _Job(lane, begin, copy, time.monotonic() + timeout)
                 job.request._dataplane, job.request._job = self, job
                 self._enqueue(job)
@@ -375,6 +389,7 @@ class Dataplane:
     def _finish(self, job: _Job, error: BaseException | None = None, *, answer: object = None) -> None:
         with self._lock:
             self._accepted[job.lane] -= 1
+            self.ended += 1
             keep = job.applied is not None
         if job.netns is not None:
             job.netns.disconnect() if keep else job.netns.close()

@@ -6,12 +6,12 @@ import os
 
 from msgspec import Struct
 
-from ..agent.install import read
-from ..agent.network import Network, misspelled, network_of
 from ..cni import CNIError, Endpoint, NetworkConfig, PluginConfig, Problem, load_networks, parse_network
 from ..cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ..cni.request import configuration, parameters
 from ..cni.skel import Request, judge_config, request_of
+from .install import read
+from .network import Network, misspelled, network_of
 
 TYPE = "netloom"
 # The one that `netloom up` writes.
@@ -20,12 +20,16 @@ _NOBODY = Endpoint("", "", "")
 
 
 class NodeNetwork(Struct, frozen=True):
-    """A network of ours and its file. Without `network`, `error` says why it cannot work."""
+    """A network of ours and its file. Without `network`, `error` says why it cannot work.
+
+    `discreet` says it without values of the file, which may hold secrets.
+    """
 
     path: str
     config: NetworkConfig
     network: Network | None
     error: str = ""
+    discreet: str = ""
 
     @property
     def name(self) -> str:
@@ -59,7 +63,7 @@ def _judged(path: str, config: NetworkConfig) -> NodeNetwork:
     try:
         return NodeNetwork(path, config, network_of(request(config, "STATUS")))
     except CNIError as error:
-        return NodeNetwork(path, config, None, str(error))
+        return NodeNetwork(path, config, None, str(error), error.discreet)
 
 
 def refusals(config: NetworkConfig) -> list[CNIError]:

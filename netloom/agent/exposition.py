@@ -1,0 +1,71 @@
+"""Metrics as Prometheus reads them: its text format, version 0.0.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from .histogram import Histogram
+from .metrics import METRICS, Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# Values of the labels, in the metric's order, and what was found.
+Sample: TypeAlias = tuple[tuple[str, ...], float | Histogram]
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+# The largest whole number up to which a float has every one.
+_EXACT = 1 << 53
+
+
+class Family(Struct, frozen=True):
+    """A metric and all of its series."""
+
+    metric: Metric
+    samples: Sequence[Sample]
+
+
+def family(name: str, samples: Iterable[Sample] | float) -> Family:
+    """A number alone is the one series of a metric without labels."""
+    listed = [((), samples)] if isinstance(samples, (int, float)) else list(samples)
+    return Family(METRICS[name], listed)
+
+
+def exposition(families: Iterable[Family]) -> bytes:
+    return "".join(line for it in families for line in _lines(it)).encode("utf-8", "replace")
+
+
+def _lines(family: Family) -> Iterator[str]:
+    metric = family.metric
+    help_text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
+    yield f"# HELP {metric.name} {help_text}\n# TYPE {metric.name} {metric.kind}\n"
+    for values, found in family.samples:
+        labels = _labels(metric.labels, values)
+        if isinstance(found, Histogram):
+            yield from _histogram(metric.name, labels, found)
+        else:
+            yield f"{metric.name}{_braced(labels)} {_number(found)}\n"
+
+
+def _histogram(name: str, labels: list[str], found: Histogram) -> Iterator[str]:
+    reached = found.cumulative()
+    for bound, count in zip((*found.bounds, inf), reached, strict=True):
+        limit = "+Inf" if bound == inf else f"{bound:g}"
+        le = f'le="{limit}"'
+        yield f"{name}_bucket{_braced([*labels, le])} {count}\n"
+    yield f"{name}_sum{_braced(labels)} {_number(found.total)}\n{name}_count{_braced(labels)} {reached[-1]}\n"
+
+
+def _labels(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    return [f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True)]
+
+
+def _braced(labels: Sequence[str]) -> str:
+    return f"{{{','.join(labels)}}}" if labels else ""
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) and abs(value) <= _EXACT else repr(float(value))

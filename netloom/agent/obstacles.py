@@ -1,0 +1,176 @@
+"""What keeps an ADD from working now: on this node at all, and for each of its networks.
+
+It is judged as CNI's STATUS is, and a little harder: an agent that nobody asks would not notice a disk that
+has become read-only, so the journal is written to if it has not been for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ..cni import CNIError
+from ..cni.names import validate_network_name
+from ..findings import Finding
+from ..journal import JournalError, Ledger
+from ..kernel import KernelError
+from .network import Network
+from .network_files import Found
+from .node import Node
+from .shared import Shared
+from .status import lack_of, lack_of_space
+
+# The journal's last success says something for so long.
+_FRESH = 10.0
+_PATIENCE = 3.0
+
+# Codes of what the agent notes in `Node.troubles`.
+_TROUBLES = {"journal": "journal-gone", "table": "table-broken"}
+
+
+class Obstacles(Struct, frozen=True):
+    """`of_node` are in the way of every ADD, `of_networks` in that of one network's, by its name.
+
+    `of_files` are networks that have no name: none is configured, or a file cannot be read.
+    """
+
+    of_node: Sequence[Finding] = ()
+    of_networks: Mapping[str, Sequence[Finding]] = {}
+    of_files: Sequence[Finding] = ()
+
+    def findings(self, network: str | None = None) -> list[Finding]:
+        """All, or those that are in the way of one network."""
+        if network is not None:
+            return [*self.of_node, *self.of_networks.get(network, [_unknown(network)])]
+        return [*self.of_node, *self.of_files, *(it for found in self.of_networks.values() for it in found)]
+
+    def knows(self, network: str) -> bool:
+        return network in self.of_networks
+
+
+def _finding(code: str, text: str, subject: str = "") -> Finding:
+    from ..catalogue import ENTRIES  # which a node that is well never needs
+
+    entry = ENTRIES.get(code)
+    return Finding(code=code, text=text, next="" if entry is None else entry.remedy, subject=subject)
+
+
+def _unknown(network: str) -> Finding:
+    return _finding("network-unknown", "no file has a network of this name", network)
+
+
+class Judge:
+    """Asks disk and kernel, and waits no longer for them than somebody waits for an answer."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._full: Shared[str] = Shared(lambda: asyncio.to_thread(lack_of_space, node.settings.state_dir))
+        self._guards: Shared[bool] = Shared(node.guards)
+        self._found: Shared[Found] = Shared(lambda: asyncio.to_thread(node.networks.found))
+
+    async def close(self) -> None:
+        for asked in (self._full, self._guards, self._found):
+            await asked.close()
+
+    async def obstacles(self) -> Obstacles:
+        node = self._node
+        node.look_after_journal()
+        of_node = [_finding(_TROUBLES.get(what, what), text) for what, text in dict(node.troubles).items()]
+        of_node += await self._of_disk()
+        if "table" not in node.troubles:
+            of_node += await self._of_table()
+        try:
+            found = await self._found(_PATIENCE)
+        except TimeoutError:
+            directory = node.settings.conf_dir
+            silent = _finding(
+                "network-broken", f"{directory} cannot be read within {_PATIENCE:g} s", directory
+            )
+            return Obstacles(of_node, {}, [silent])
+        return Obstacles(of_node, await asyncio.to_thread(_of_networks, node, found), _of_files(node, found))
+
+    async def _of_disk(self) -> list[Finding]:
+        state_dir = self._node.settings.state_dir
+        try:
+            full = await self._full(_PATIENCE)
+        except TimeoutError:
+            return [_finding("agent-stuck", f"the disk of {state_dir} does not answer", state_dir)]
+        if full:
+            return [_finding("disk-full", full, state_dir)]
+        return [] if "journal" in self._node.troubles else await _of_journal(self._node)
+
+    async def _of_table(self) -> list[Finding]:
+        try:
+            if await self._guards(_PATIENCE):
+                return []
+        except KernelError as error:
+            return [_finding("kernel-silent", f"the nft table could not be looked at: {error}")]
+        except TimeoutError:
+            return [_finding("kernel-silent", f"the kernel has not answered for {_PATIENCE:g} s")]
+        return [_finding("table-broken", "the nft table is not as it was laid down")]
+
+
+async def _of_journal(node: Node) -> list[Finding]:
+    journal = node.journal
+    if journal.trouble or time.monotonic() - journal.written > _FRESH:
+        now = f"{time.time():.0f}"
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await journal.change(lambda ledger: ledger.set_fact("tried", now))
+        except TimeoutError:
+            text = f"the journal has not taken a change for {_PATIENCE:g} s"
+            return [_finding("agent-stuck", text, journal.path)]
+        except JournalError as error:
+            code = "journal-read-only" if "readonly" in str(error) else "journal-unwritable"
+            return [_finding(code, str(error), journal.path)]
+    return []
+
+
+def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
+    """Of two files of one name, the first counts."""
+    judged: dict[str, list[Finding]] = {}
+    for it in found.networks:
+        if it.name in judged or not _is_name(it.name):
+            continue
+        if it.network is None:
+            judged[it.name] = [_finding("network-broken", f"{it.path}: {it.discreet}", it.name)]
+        else:
+            judged[it.name] = _of_network(node, it.name, it.network)
+    return judged
+
+
+def _of_network(node: Node, name: str, network: Network) -> list[Finding]:
+    host = node.host
+    lacking = host.lacks(network.pools, network.mtu)
+    if lacking:
+        return [_finding("host-lacks", lacking, name)]
+
+    def judged(ledger: Ledger) -> str:
+        return lack_of(network, host, ledger)
+
+    try:
+        exhausted = node.journal.survey(judged)
+    except JournalError as error:
+        return [_finding("journal-unreadable", str(error), name)]
+    return [_finding("pool-exhausted", exhausted, name)] if exhausted else []
+
+
+def _is_name(name: str) -> bool:
+    try:
+        validate_network_name(name)
+    except CNIError:
+        return False
+    return True
+
+
+def _of_files(node: Node, found: Found) -> list[Finding]:
+    wrong = [(it.path, it.error.discreet) for it in found.problems]
+    wrong += [(it.path, it.discreet) for it in found.networks if not _is_name(it.name)]
+    broken = [_finding("network-broken", f"{path}: {why}", path) for path, why in wrong]
+    if found.networks or broken:
+        return broken
+    directory = node.settings.conf_dir
+    return [_finding("network-none", f"no file in {directory} has a network of netloom", directory)]
