@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
@@ -35,16 +35,21 @@ class NotBuilt(Exception):
 
 
 class Receipt(Struct, frozen=True):
-    """Which files of this node are ours: each one's path, and the digest of what we wrote there."""
+    """Which files of this node are ours: each one's path, and the digest of what we wrote there.
+
+    And the directories that were not there before, of which the same cannot be said: others may use them.
+    """
 
     files: Mapping[str, str] = {}
+    directories: tuple[str, ...] = ()
 
     def is_ours(self, path: str, content: bytes) -> bool:
         """Whether a file is as we wrote it. One that somebody has changed since is theirs."""
         return self.files.get(path) == digest(content)
 
-    def adding(self, path: str, content: bytes) -> Receipt:
-        return Receipt({**self.files, path: digest(content)})
+    def adding(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
+        made = dict.fromkeys((*self.directories, *directories))
+        return Receipt({**self.files, path: digest(content)}, tuple(made))
 
 
 def shipped_plugin() -> bytes:
@@ -84,6 +89,16 @@ def put(path: str, content: bytes, mode: int) -> Put:
         raise
     sync_directory(directory)
     return "installed" if before is None else "replaced"
+
+
+def missing_directories(path: str) -> list[str]:
+    """What `put` has to make above a file, the deepest first."""
+    missing = []
+    directory = os.path.dirname(path)
+    while not os.path.lexists(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    return missing
 
 
 def _write(path: str, content: bytes, mode: int) -> None:

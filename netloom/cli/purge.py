@@ -8,14 +8,14 @@ what stands in the way of one part does not keep the others from going, and the 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
-from msgspec import Struct
-
 from ..agent.install import receipt, take_away
+from ..agent.networks import node_networks
 from ..agent.node import boot_id, namespace_of
 from ..agent.planned import readable_plan, remnants_of
 from ..cni import AttachmentKey
@@ -23,7 +23,6 @@ from ..journal import Attachment, Damaged, Journal, Ledger
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_table
-from ..kernel.nft import NftError
 from ..kernel.objects.base import Departure
 from ..kernel.objects.link import link_names
 from ..kernel.objects.nft import OWNER
@@ -31,8 +30,9 @@ from ..kernel.plan import depart
 from ..modes import names, table
 from .agent_process import Place
 from .journal import journal_path
-from .networks import node_networks
-from .purge_results import remove_results
+from .purge_directories import remove_unused
+from .purge_results import remove_lock, remove_results
+from .purged import Kept, Purged
 
 # As many links as go together well.
 _AT_A_TIME = 64
@@ -41,22 +41,9 @@ _STATE = (
     "journal.db-wal", "journal.db-shm", "journal.db", "journal.db.lock", "agent.log", "agent.log.1",
     "installed.json",
 )  # fmt: skip
+# Copies that were kept before a migration and before an import, and what one that was cut off has left.
+_COPIES = re.compile(r"journal\.db\.(backup|replaced)-\d+|\.journal\.db.*\.new")
 _INTENTS = (".del", ".unreadable")
-
-
-class Kept(Struct, frozen=True):
-    """What stayed, and why."""
-
-    what: str
-    why: str
-
-
-class Purged(Struct):
-    """What went, what stayed since it is not ours, and what could not be removed."""
-
-    removed: list[str]
-    kept: list[Kept]
-    failed: list[Kept]
 
 
 def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
@@ -77,6 +64,7 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     if done.failed:
         return done  # the journal is needed to try again
     _files(place, done, of_networks=False)
+    _unused(place, cache_dir, done)
     _socket(place, done)
     _state(place, done)
     return done
@@ -137,6 +125,17 @@ def _results(cache_dir: str, gone: set[AttachmentKey], networks: set[str], done:
     if others:
         what = f"{others} result{'' if others == 1 else 's'} in {cache_dir}/results"
         done.kept.append(Kept(what, "of runtimes, which remove them when they delete their containers"))
+
+
+def _unused(place: Place, cache_dir: str, done: Purged) -> None:
+    """What was made for others to use, too, and nobody uses."""
+    removed, in_use = remove_lock(cache_dir)
+    done.removed += removed
+    if in_use is not None:
+        done.kept.append(Kept(*in_use))
+    removed, watched = remove_unused(receipt(place.state_dir).directories)
+    done.removed += removed
+    done.kept += [Kept(path, f"{who} watches it") for path, who in watched]
 
 
 def _forget(rows: Iterable[Attachment], ledger: Ledger) -> None:
@@ -203,7 +202,7 @@ def _table(host: Namespace, done: Purged) -> None:
     try:
         host.nft.run(f"delete table {of.family} {of.name}")
         done.removed.append(of.label)
-    except NftError as error:
+    except KernelError as error:  # also if the library is gone already
         done.failed.append(Kept(of.label, str(error)))
 
 
@@ -221,7 +220,9 @@ def _socket(place: Place, done: Purged) -> None:
 
 
 def _state(place: Place, done: Purged) -> None:
-    _remove_all(place.state_dir, [it for it in _STATE if it in _listed(place.state_dir)], done)
+    listed = _listed(place.state_dir)
+    copies = [it for it in listed if _COPIES.fullmatch(it)]
+    _remove_all(place.state_dir, [*copies, *(it for it in _STATE if it in listed)], done)
 
 
 def _remove_all(directory: str, found: Iterable[str], done: Purged) -> None:
