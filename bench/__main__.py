@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from . import agent, cni, isolation, kernel, report, services
+from . import agent, cni, isolation, kernel, operate, report, services
 from .measure import Item, Remark, Rivals, Together, Unmeasurable, measure, measure_rivals, measure_together
 from .place import BUILD, CHECKOUT, Place
 
@@ -23,6 +23,7 @@ AREAS: Mapping[str, Callable[[Place], Generator[Item, None, None]]] = {
     "agent": agent.comparisons,
     "cni": cni.comparisons,
     "kernel": kernel.comparisons,
+    "operate": operate.comparisons,
     "services": services.comparisons,
 }
 

@@ -137,6 +137,10 @@ class Host:
             document["prevResult"] = before
         return json.dumps(document).encode()
 
+    def write_network(self, directory: Path) -> None:
+        """Where runtimes and commands look for it."""
+        (directory / "10-bench.conflist").write_text(json.dumps(self._network))
+
     def variables(self, verb: str, container: str, ifname: str = IFNAME) -> dict[str, str]:
         return {
             **self._environment,
@@ -182,6 +186,8 @@ class ReferenceHost(Host):
 class OurHost(Host):
     """The static plugin and its agent, as they are installed. `keys` are more of the network's."""
 
+    program: Sequence[str] = (str(Path(sys.executable).with_name("netloom")),)
+
     def __init__(
         self,
         name: str,
@@ -201,8 +207,7 @@ class OurHost(Host):
 
     def start(self) -> float:
         """The seconds from the start of the agent's process to its first answer."""
-        command = [str(Path(sys.executable).with_name("netloom")), "agent"]
-        command += ["--state-dir", self.state_dir, "--socket", self.socket]
+        command = [*self.program, "agent", "--state-dir", self.state_dir, "--socket", self.socket]
         # Whatever ends the run, no agent outlives it.
         command = ["/usr/bin/setpriv", "--pdeathsig", "KILL", *command]
         log = (os.POSIX_SPAWN_OPEN, 2, f"{self.state_dir}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
