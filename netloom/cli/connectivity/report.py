@@ -1,0 +1,74 @@
+"""What `netloom connectivity` found: a row for everything that was tried."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Family: TypeAlias = Literal["ipv4", "ipv6"]
+Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
+
+FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
+# Of what was skipped because of --skip.
+AS_ASKED = "as was asked"
+
+
+class Check(Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """One thing that was tried. `code` is of the catalogue; it, `cause` and `next` are a failure's."""
+
+    what: str
+    family: Family
+    source: str
+    target: str
+    result: Outcome
+    milliseconds: float = 0.0
+    detail: str = ""
+    code: str = ""
+    cause: str = ""
+    next: str = ""
+
+
+class Container(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"container_id": "containerID", "ifname": "ifName", "host_link": "hostLink"},
+):
+    """One of the two. `host_link` is empty if its result names no link of the host."""
+
+    name: str
+    container_id: str
+    netns: str
+    ifname: str
+    addresses: tuple[str, ...]
+    mtu: int
+    host_link: str
+
+
+class Left(Struct, frozen=True, kw_only=True):
+    """What could not be removed."""
+
+    what: str
+    why: str
+    next: str
+
+
+class Connectivity(Struct, frozen=True, kw_only=True):
+    """`removal` are the commands that remove what `--keep` has left; `left` is what is there unasked."""
+
+    network: str
+    containers: tuple[Container, ...]
+    checks: tuple[Check, ...]
+    passed: int
+    failed: int
+    skipped: int
+    in_time: bool
+    removal: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def counted(checks: tuple[Check, ...]) -> dict[str, int]:
+    outcomes: tuple[Outcome, ...] = ("passed", "failed", "skipped")
+    return {outcome: sum(check.result == outcome for check in checks) for outcome in outcomes}
