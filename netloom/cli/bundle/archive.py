@@ -1,0 +1,126 @@
+"""The archive: members that fit, and a file that is there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from .manifest import Part
+
+# Of a member beside its content, and of the archive's end.
+_OVERHEAD = 200
+_LEVEL = 6
+# Less than this is not worth a member.
+_LEAST = 512
+
+
+class Entry(NamedTuple):
+    """A member whose content is what will be in the archive, if it fits; None of one that there is not."""
+
+    part: Part
+    content: bytes | None
+    newest_last: bool
+
+
+class Exists(Exception):
+    """A file of that name is there."""
+
+
+def fitted(entries: Iterable[Entry], budget: int) -> list[Entry]:
+    """Those that come first are whole as long as there is room; the others are cut, and say so."""
+    kept = []
+    for entry in entries:
+        fitting = entry if entry.content is None else _fit(entry, entry.content, budget)
+        kept.append(fitting)
+        if fitting.content is not None:
+            budget -= _packed(fitting.content)
+    return kept
+
+
+def _fit(entry: Entry, whole: bytes, budget: int) -> Entry:
+    content = whole
+    while content and _packed(content) > budget:
+        room = budget / _packed(content) * len(content) * 0.9
+        content = _cut(content, int(room), entry.newest_last) if room >= _LEAST else b""
+    if len(content) == len(whole):
+        return entry
+    which = "last" if entry.newest_last else "first"
+    said = f"the {which} {len(content)} of {len(whole)} bytes" if content else "all of it, for want of room"
+    cut = f"{entry.part.cut}; {said}" if entry.part.cut else said
+    part = _replaced(entry.part, size=len(content), cut=cut)
+    return Entry(part, content or None, entry.newest_last)
+
+
+def _replaced(part: Part, *, size: int, cut: str) -> Part:
+    from msgspec.structs import replace
+
+    # What is no JSON any more is not called so.
+    name = f"{part.name}.cut" if part.name.endswith(".json") and size else part.name
+    return replace(part, name=name, size=size, cut=cut)
+
+
+def _cut(content: bytes, size: int, newest_last: bool) -> bytes:
+    """At the end of a line, if there is one near."""
+    if newest_last:
+        piece = content[-size:]
+        return piece[piece.find(b"\n") + 1 :]
+    piece = content[:size]
+    end = piece.rfind(b"\n") + 1
+    return piece[:end] if end > size // 2 else piece
+
+
+def _packed(content: bytes) -> int:
+    return len(zlib.compress(content, _LEVEL)) + _OVERHEAD
+
+
+def packed(directory: str, members: Iterable[tuple[str, bytes]], made: float) -> bytes:
+    """As tar and gzip have it."""
+    buffer = io.BytesIO()
+    with tarfile.open(
+        fileobj=buffer, mode="w:gz", compresslevel=_LEVEL, format=tarfile.PAX_FORMAT
+    ) as archive:
+        for name, content in members:
+            member = tarfile.TarInfo(f"{directory}/{name}")
+            member.size, member.mode, member.mtime = len(content), 0o600, int(made)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def write(path: str, content: bytes, *, force: bool) -> None:
+    """For its owner alone. Raises `Exists`, or OSError; then nothing is left of it."""
+    directory, name = os.path.split(path)
+    spare = os.path.join(directory, f".{name}.{os.getpid()}-{os.urandom(4).hex()}")
+    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if force:
+            os.rename(spare, path)
+        else:
+            _link(spare, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(spare)
+
+
+def _link(spare: str, path: str) -> None:
+    """A rename would take the place of a file that came meanwhile."""
+    try:
+        os.link(spare, path)
+    except FileExistsError:
+        raise Exists(path) from None
+    except OSError as cause:
+        if cause.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        # A file system without links, as of a USB stick.
+        if os.path.lexists(path):
+            raise Exists(path) from None
+        os.rename(spare, path)
