@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..cni.learning import learned
 from ..kernel import Conflict, InvalidObject, KernelError, Namespace, NftChain, NftElement
 from ..kernel.netlink.nftables import read_elements, read_plain_chains, read_table
 from ..kernel.objects.link import link_names
@@ -41,11 +42,11 @@ _KINDS: dict[str, type[Content]] = {"nft-element": NftElement, "nft-chain": NftC
 def of_plan(plan: bytes) -> list[Content]:
     """A plan's part of the table, without making the rest of it: of ten thousand, that is a second saved."""
     try:
-        parts = msgspec.json.decode(plan, type=_Parts).objects
+        parts = msgspec.json.decode(plan, type=learned(_Parts)).objects
         found = [
-            msgspec.json.decode(part, type=kind)
+            msgspec.json.decode(part, type=learned(kind))
             for part in parts
-            if (kind := _KINDS.get(msgspec.json.decode(part, type=_Part).type)) is not None
+            if (kind := _KINDS.get(msgspec.json.decode(part, type=learned(_Part)).type)) is not None
         ]
         chains = {it.name: it for it in found if isinstance(it, NftChain)}
         for it in found:

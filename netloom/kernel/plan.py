@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ..cni.learning import learned
 from ..failpoints import reach
 from .difference import Difference
 from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
@@ -54,14 +55,14 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     def decode(cls, data: bytes) -> Plan:
         """Raises `InvalidPlan`, which says where and what is wrong."""
         try:
-            version = msgspec.json.decode(data, type=_Versioned).version
+            version = msgspec.json.decode(data, type=learned(_Versioned)).version
             if version > VERSION:
                 raise InvalidPlan(
                     f"the plan is of version {version}, and this netloom reads up to {VERSION}: upgrade it"
                 )
             if version < 1:
                 raise InvalidPlan(f"there is no version {version} of plans")
-            return msgspec.json.decode(data, type=cls)
+            return msgspec.json.decode(data, type=learned(cls))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
             raise InvalidPlan(f"not a plan: {cause}") from None
 
