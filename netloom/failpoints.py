@@ -25,6 +25,10 @@ NAMES = (
     "gc.listed", "gc.row", "gc.done",
     "collect.found", "collect.done", "repair.found", "repair.forgotten", "repair.adopted", "repair.done",
     "journal.begun", "journal.written", "journal.committed", "kernel.made", "kernel.taken",
+    "handover.prepared", "handover.asked", "handover.begun", "handover.drained", "handover.released",
+    "handover.offered", "handover.received", "handover.opened", "handover.serving", "handover.said",
+    "handover.heard", "handover.resumed", "displace.placed", "displace.ended",
+    "migration.kept", "migration.done",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The agent: takes the journal, recovers, serves, looks after what it made, and stops without loss."""
+"""The agent's process: started by a person, a service manager or another agent's end; and how it goes."""
 
 from __future__ import annotations
 
@@ -8,67 +8,107 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from ..journal import Journal
+from ..failpoints import reach
+from ..journal import JournalError
+from ..kernel import KernelError
 from ..kernel.dataplane import Dataplane
-from . import intents
-from .answers import Answers, refuse
-from .collect import Collector
-from .drift import Drift
-from .node import Node, Settings
-from .recovery import answer_for_next_hop, finish, forget_rested, forward, recover
-from .server import Server
+from .displacement import displace
+from .handover import Departure, Offer
+from .listener import Listener
+from .node import Settings
+from .readiness import require_ready
+from .succession import NotKnown, Succession, succeed
+from .systemd import Manager
+from .term import REQUESTS, Term
 
 log = logging.getLogger(__name__)
 
-# Looking at every namespace's path costs a system call each.
-_COLLECT_EVERY = 10
 _DESCRIPTORS = 65536
-# As many attachments are looked at soon after a start; of more, the rest waits for the sweep.
-_AT_START = 1200
-# Looking for addresses that rested for a day costs a look at all that rest.
-_FORGET_EVERY = 3600
+# Between two attempts to take back what a successor could not hold.
+_PAUSE = 0.2
 
 
-async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) -> None:
-    """Until SIGTERM or SIGINT."""
+async def serve(settings: Settings, *, take_over: bool = False) -> None:
+    """Until SIGTERM or SIGINT, or until another agent has followed.
+
+    `take_over` follows the agent that runs, if one does: without a lost call, or with nothing changed.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    manager = Manager.of_environment(os.environ)
     os.makedirs(os.path.dirname(settings.socket) or ".", mode=0o700, exist_ok=True)
     _allow_many_descriptors()
-    journal = Journal(settings.journal)
+    listeners = manager.listeners(settings.socket)
+    term = Term(settings, manager, listeners, stop, follows=take_over)
+    departure = await (_follow(settings, term, listeners) if take_over else term.serve())
+    while departure is not None:
+        if await _is_over(departure, stop):
+            _leave(listeners)
+            return
+        log.error("the agent that was to follow did not; going on")
+        departure = await _again(term, stop)
+
+
+async def _follow(settings: Settings, term: Term, listeners: list[Listener]) -> Departure | None:
+    """What can go wrong does so before anybody waits for us; and what takes time is done by then."""
+    async with Dataplane(limit=REQUESTS) as dataplane:
+        await asyncio.to_thread(require_ready, settings)
+        gc.collect()
+        succession = await asyncio.to_thread(_succession, settings)
+        listeners += [] if succession is None else succession.listeners
+        return await term.serve(succession, dataplane)
+
+
+def _succession(settings: Settings) -> Succession | None:
     try:
-        async with Dataplane(limit=4096) as dataplane:
-            node = Node(settings, journal, dataplane)
-            recovered = await recover(node)
-            # What was lost while no agent ran is looked for first.
-            node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
-            server = Server(settings.socket, Answers(node).serve, refuse)
-            listening = _go_on("listening to the kernel", lambda: Drift(node).listen())
-            tasks = [loop.create_task(_tick(node, server)), loop.create_task(listening)]
-            flows = loop.create_task(_go_on("forgetting connections", lambda: node.flows.run(node)))
-            # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
-            gc.collect()
-            gc.freeze()
-            log.info("ready at %s; %s", settings.socket, recovered)
-            if ready is not None:
-                ready()
-            try:
-                await stop.wait()
-                log.info("stopping")
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await server.close(settings.patience)
-                flows.cancel()
-                await asyncio.gather(*tasks, flows, return_exceptions=True)
-                await node.flows.forget(node)
+        return succeed(settings)
+    except NotKnown:
+        listener, paused = displace(settings)
+        return Succession(None, [listener], Offer(handover=0, version="an older one", paused=paused))
+
+
+async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
+    """Whether nothing is left to do: somebody follows, or we were told to stop meanwhile."""
+    followed, stopped = asyncio.ensure_future(departure.is_followed()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((followed, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    try:
+        if followed.done():
+            is_followed = followed.result()
+        else:
+            followed.cancel()
+            await asyncio.gather(followed, return_exceptions=True)
+            is_followed = departure.withdraw()
     finally:
-        await asyncio.to_thread(journal.close)
+        departure.close()
+    if is_followed:
+        reach("handover.heard")
+    return is_followed or stop.is_set()
+
+
+async def _again(term: Term, stop: asyncio.Event) -> Departure | None:
+    """Whatever keeps us from taking it back, such as a disk that is full, may pass: whoever calls waits."""
+    reach("handover.resumed")
+    told = ""
+    while not stop.is_set():
+        try:
+            return await term.serve()
+        except (JournalError, KernelError) as error:
+            if str(error) != told:
+                log.error("cannot go on yet: %s", error)
+            told = str(error)
+            await asyncio.sleep(_PAUSE)
+    return None
+
+
+def _leave(listeners: list[Listener]) -> None:
+    """The sockets are another's by now, and so is the file that leads to them."""
+    for listener in listeners:
+        listener.close(unlink=False)
 
 
 def _allow_many_descriptors() -> None:
@@ -78,48 +118,3 @@ def _allow_many_descriptors() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-async def _tick(node: Node, server: Server) -> None:
-    """The slow work. One that fails is told of, and does not keep the others from being done."""
-    collector, drift = Collector(node), Drift(node)
-    number = 0
-    while True:
-        await asyncio.sleep(node.settings.tick)
-        number += 1
-        node.look_after_journal()
-        server.keep_in_place()
-        work: list[Callable[[], Awaitable[object]]] = [
-            lambda: intents.replay(node),
-            lambda: finish(node),
-            node.look_at_host,
-            lambda: forward(node),
-            lambda: answer_for_next_hop(node),
-            drift.look_after_table,
-            drift.look_after_recent,
-            drift.sweep,
-        ]
-        if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
-            work.append(collector.round)
-        if number % _FORGET_EVERY == 0:
-            work.append(lambda: forget_rested(node))
-        for step in work:
-            try:
-                await step()
-            except asyncio.CancelledError:
-                raise
-            except Exception:
-                log.exception("a part of the slow work failed")
-
-
-async def _go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Whatever happens to it, it is begun again."""
-    while True:
-        with suppress(OSError):
-            try:
-                await work()
-            except asyncio.CancelledError:
-                raise
-            except Exception:
-                log.exception("%s failed; trying again", what)
-        await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""The agent's socket: many clients at a time, one request each, and nothing that one of them can break.
+"""Who comes to the agent's socket: many clients at a time, one request each, and nothing that one can break.
 
 Descriptors are the danger: a client may send none or many, die in the middle, or never finish. So every
 one that arrives is put under the client that brought it, at once, and closed with it.
@@ -10,11 +10,11 @@ import array
 import asyncio
 import os
 import socket
-import stat
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from .listener import Listener, SocketInUse
 from .protocol import LENGTH, REQUEST_MAX, Message, ProtocolError, Reply, decode
 
 # More descriptors than a plugin ever sends, so that what is too much is seen, and closed.
@@ -24,14 +24,17 @@ _CREDENTIALS = struct.Struct("3i")
 # Enough for a usual request; what is longer is read in larger pieces.
 _FIRST = 1 << 14
 _CHUNK = 1 << 18
-BACKLOG = 4096
+# How long a pause waits for clients that have connected and not asked, or do not take their answers.
+_MANNERS = 1.0
+_LOOK_EVERY = 0.005
+
+# The question of an agent that wants to follow this one.
+HANDOVER = "handover"
 
 Serve = Callable[[Message, int | None, "Client"], Awaitable[Reply]]
 Refuse = Callable[[str], Reply]
-
-
-class SocketInUse(Exception):
-    """Another agent answers there, or something that is no socket is in its place."""
+# Whoever asks for the socket itself keeps its connection.
+Leave = Callable[[socket.socket, Message], None]
 
 
 class Client:
@@ -70,6 +73,14 @@ class Client:
             return False
         except OSError:
             return True
+
+    @property
+    def process(self) -> int:
+        """Of whoever asks; 0 if that is in a PID namespace that cannot be seen from here."""
+        if self._is_closed:
+            return 0
+        credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(credentials)[0])
 
     @property
     def netns(self) -> int | None:
@@ -158,6 +169,12 @@ class Client:
         for descriptor in descriptors:
             os.close(descriptor)
 
+    def detach(self) -> socket.socket:
+        """The connection, for who goes on with it; to us, it is closed."""
+        connection = socket.socket(fileno=self._socket.detach())
+        self.close()
+        return connection
+
     def close(self) -> None:
         self._close_descriptors()
         if not self._is_closed:
@@ -170,42 +187,69 @@ class Client:
 
 
 class Server:
-    """Listens at `path`. `serve` answers requests, `refuse` makes the reply to what is none."""
+    """Takes clients from `listeners`. `serve` answers requests, `refuse` makes the reply to what is none.
+
+    The list is the caller's, and is changed when a socket has to be made anew: `made` is told of that one,
+    and `dropped` of the one that it replaces.
+    """
 
     def __init__(
-        self, path: str, serve: Serve, refuse: Refuse, *, limit: int = 1024, patience: float = 5.0
+        self,
+        listeners: list[Listener],
+        serve: Serve,
+        refuse: Refuse,
+        *,
+        leave: Leave | None = None,
+        made: Callable[[Listener], None] | None = None,
+        dropped: Callable[[Listener], None] | None = None,
+        limit: int = 1024,
+        patience: float = 5.0,
     ) -> None:
-        self.path = path
         self.serve = serve
         self.refuse = refuse
         self.patience = patience
         self.loop = asyncio.get_running_loop()
+        self._listeners = listeners
+        self._leave = leave
+        self._made = made
+        self._dropped = dropped
         self._limit = limit
         self._clients: set[Client] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._accepting = False
-        self._socket = _listening(path)
-        self._inode = os.stat(path, follow_symlinks=False).st_ino
-        self._resume()
+        self._is_open = False
+        self._accepting: list[Listener] = []
 
     @property
     def under_way(self) -> int:
         return len(self._tasks)
 
+    def open(self) -> None:
+        """Whoever waits is served from the loop's next round on."""
+        self._is_open = True
+        for listener in self._listeners:
+            listener.take()
+        self._resume()
+
+    def shut(self) -> None:
+        """Whoever comes, waits; whoever is here, is served."""
+        self._is_open = False
+        self._pause()
+
     def _resume(self) -> None:
-        if not self._accepting and self._socket.fileno() >= 0 and len(self._clients) < self._limit:
-            self._accepting = True
-            self.loop.add_reader(self._socket, self._accept)
+        if self._is_open and not self._accepting and len(self._clients) < self._limit:
+            self._accepting = list(self._listeners)
+            for listener in self._accepting:
+                self.loop.add_reader(listener, self._accept, listener)
 
     def _pause(self) -> None:
-        if self._accepting:
-            self._accepting = False
-            self.loop.remove_reader(self._socket)
+        accepting, self._accepting = self._accepting, []
+        for listener in accepting:
+            self.loop.remove_reader(listener)
 
-    def _accept(self) -> None:
+    def _accept(self, listener: Listener) -> None:
         while len(self._clients) < self._limit:
             try:
-                connection, _ = self._socket.accept()
+                connection, _ = listener.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:
@@ -226,9 +270,14 @@ class Server:
                 raise
             if connection.fileno() >= 0:
                 self._clients.add(client)
+            if not self._is_open:
+                return
         self._pause()
 
     def begin(self, client: Client, message: Message) -> None:
+        if message.head.question == HANDOVER and self._leave is not None:
+            self._leave(client.detach(), message)
+            return
         task = self.loop.create_task(client.serve(message))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -244,34 +293,55 @@ class Server:
 
     def keep_in_place(self) -> None:
         """Somebody may have removed the socket: whoever waits at it is served, and a new one is made."""
-        if self._socket.fileno() < 0 or self._is_in_place():
+        if not self._is_open or any(listener.is_in_place() for listener in self._listeners):
             return
         try:
-            fresh = _listening(self.path)
+            fresh = Listener.made(self._listeners[0].path)
         except SocketInUse:
             return
-        self._accept()
+        ours = [listener for listener in self._listeners if not listener.is_lent]
+        for listener in ours:
+            self._accept(listener)
         self._pause()
-        self._socket.close()
-        self._socket = fresh
-        self._inode = os.stat(self.path, follow_symlinks=False).st_ino
+        for listener in ours:
+            self._listeners.remove(listener)
+            if self._dropped is not None:
+                self._dropped(listener)
+            listener.close()
+        self._listeners.insert(0, fresh)
         self._resume()
+        if self._made is not None:
+            self._made(fresh)
 
-    def _is_in_place(self) -> bool:
-        try:
-            return os.stat(self.path, follow_symlinks=False).st_ino == self._inode
-        except OSError:
-            return False
+    async def pause(self, patience: float) -> bool:
+        """Takes no more clients, and finishes what it began. Whether it was all done in time.
+
+        Whoever comes meanwhile waits at the sockets, which stay open.
+        """
+        self.shut()
+        deadline = self.loop.time() + patience
+        manners = self.loop.time() + _MANNERS
+        while (now := self.loop.time()) < deadline and (self._tasks or self._clients):
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=deadline - now)
+                manners = self.loop.time() + _MANNERS
+            elif now < manners:
+                await asyncio.sleep(_LOOK_EVERY)
+            else:
+                break
+        return not self._tasks
 
     async def close(self, patience: float) -> None:
         """Takes no more clients, and finishes what it began: that is never given up half way."""
-        self._pause()
-        with suppress(OSError):
-            if self._is_in_place():
-                os.unlink(self.path)
-        self._socket.close()
+        self.shut()
+        for listener in self._listeners:
+            listener.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=patience)
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """Whoever is still there."""
         for client in list(self._clients):
             client.close()
 
@@ -280,43 +350,3 @@ def _is_root(connection: socket.socket) -> bool:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, uid, _ = _CREDENTIALS.unpack(credentials)
     return uid in (0, os.geteuid())
-
-
-def _listening(path: str) -> socket.socket:
-    """Appears at its place in one step, over what an agent that was killed has left there."""
-    _require_nobody(path)
-    spare = f"{path}.{os.getpid()}"
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(spare)
-        before = os.umask(0o177)
-        try:
-            listener.bind(spare)
-        finally:
-            os.umask(before)
-        listener.listen(BACKLOG)
-        os.rename(spare, path)
-    except OSError as cause:
-        listener.close()
-        with suppress(OSError):
-            os.unlink(spare)
-        raise SocketInUse(f"cannot listen at {path}: {cause.strerror or cause}") from None
-    return listener
-
-
-def _require_nobody(path: str) -> None:
-    try:
-        mode = os.stat(path, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise SocketInUse(f"{path} is there and is no socket; it was left alone: move it away")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
-        try:
-            probe.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return
-        except BlockingIOError:
-            pass
-    raise SocketInUse(f"another agent answers at {path}: stop that one first (`netloom down`)")

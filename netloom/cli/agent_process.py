@@ -1,4 +1,4 @@
-"""The agent as a process: who it is, starting one in the background, and stopping it."""
+"""The agent as a process: who it is, and stopping it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import fcntl
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,19 +14,16 @@ from typing import NamedTuple
 
 from ..agent.client import AgentError, Connection, NotRunning
 from ..agent.info import Info
-from ..cni.files import make_directories
 from .failure import CommandFailed
 from .status import DEADLINE
 
 # Longer than an agent that is well ever needs for an answer.
 _PATIENCE = 5.0
 _LOOK_EVERY = 0.05
-# One that does not end by itself is killed, which loses nothing.
-_PARTING = 2.0
+# The process that starts all others. In a container, it may be the agent.
+_MANAGER = 1
 # Nothing is said of a wait that is over before anybody wonders.
 _QUIET = 1.0
-_LOG_MAX = 8 << 20
-_TAIL = 10
 
 
 class Running(NamedTuple):
@@ -65,6 +61,7 @@ def undisturbed(place: Place, timeout: float) -> Iterator[None]:
                     raise CommandFailed(
                         "another `netloom up` or `netloom down` is at work; nothing was done",
                         "wait for it, and try again",
+                        code="others-at-work",
                         status=DEADLINE,
                     ) from None
                 time.sleep(_LOOK_EVERY)
@@ -77,83 +74,10 @@ def running(place: Place) -> Running | None:
     """Raises `AgentError` if somebody listens and gives no answer of an agent."""
     try:
         with Connection(place.socket, _PATIENCE) as connection:
-            return Running(connection.process, connection.info())
+            info = connection.info()
+            return Running(_listener(connection, place), info)
     except NotRunning:
         return None
-
-
-def start(place: Place, timeout: float) -> Running:
-    """In the background, and waits until it answers. If it does not, it is stopped again."""
-    log = _opened_log(place)
-    try:
-        begin = os.fstat(log).st_size
-        process = subprocess.Popen(
-            # Not by its name, which may lead to another installation.
-            [sys.executable, "-P", "-m", "netloom.cli.main", "agent",
-             "--state-dir", place.state_dir, "--socket", place.socket],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            umask=0o077,
-            start_new_session=True,
-        )  # fmt: skip
-    finally:
-        os.close(log)
-    try:
-        return _awaited(process, place, begin, timeout)
-    except BaseException:
-        _end(process)
-        raise
-
-
-def _opened_log(place: Place) -> int:
-    """To be added to. One that has grown large is put aside, in the place of the one before it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        make_directories(place.state_dir, 0o700)
-        with suppress(FileNotFoundError):
-            if os.stat(place.log).st_size > _LOG_MAX:
-                os.rename(place.log, f"{place.log}.1")
-        return os.open(place.log, flags, 0o600)
-    except OSError as cause:
-        raise CommandFailed(
-            f"cannot write to {place.log}: {cause.strerror}", "mend that, or give another --state-dir"
-        ) from None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_PARTING)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _awaited(process: subprocess.Popen[bytes], place: Place, begin: int, timeout: float) -> Running:
-    def has_ended() -> bool:
-        return process.poll() is not None
-
-    found = _answering(place, timeout, has_ended)
-    if found is not None:
-        return found
-    if has_ended():
-        raise CommandFailed(
-            f"the agent ended at once, {_how(process.returncode)}",
-            f"mend what it says; its log is {place.log}",
-            said=_tail(place.log, begin),
-        )
-    raise CommandFailed(
-        f"the agent did not answer within {timeout:g} s, and was stopped",
-        f"look at its log, {place.log}, or give it more time with --timeout",
-        status=DEADLINE,
-        said=_tail(place.log, begin),
-    )
-
-
-def _how(status: int) -> str:
-    return f"with status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
 
 
 def log_of(process: int, place: Place) -> str | None:
@@ -170,20 +94,21 @@ def await_other(place: Place, timeout: float) -> Running | None:
     process = holder(place)
     if process is None:
         return None
-    found = _answering(place, timeout, lambda: holder(place) is None)
+    found = answering(place, timeout, lambda: holder(place) is None)
     if found is None and holder(place) is not None:
         raise CommandFailed(
             f"process {process} has the journal in {place.state_dir}, and does not answer at {place.socket}",
             "give the --socket that it was started with, or stop it with `netloom down`",
+            code="agent-elsewhere",
             status=DEADLINE,
         )
     return found
 
 
-def _answering(place: Place, timeout: float, has_ended: Callable[[], bool]) -> Running | None:
+def answering(place: Place, timeout: float, has_ended: Callable[[], bool]) -> Running | None:
     """Waits until an agent answers; None if it has ended, or the time is over."""
     started = time.monotonic()
-    with _progress(timeout) as tell:
+    with progress(timeout) as tell:
         while True:
             waited = time.monotonic() - started
             tell(waited)
@@ -197,7 +122,7 @@ def _answering(place: Place, timeout: float, has_ended: Callable[[], bool]) -> R
 
 
 @contextmanager
-def _progress(timeout: float) -> Iterator[Callable[[float], None]]:
+def progress(timeout: float) -> Iterator[Callable[[float], None]]:
     """A line on the terminal, if there is one, which is gone when the wait is over."""
     on_terminal = sys.stderr is not None and sys.stderr.isatty()
     shown = 0
@@ -215,16 +140,6 @@ def _progress(timeout: float) -> Iterator[Callable[[float], None]]:
         if shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
-
-
-def _tail(path: str, begin: int) -> list[str]:
-    """What this agent has said last, and not what those before it have."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(begin, os.fstat(file.fileno()).st_size - 16384))
-            return file.read().decode(errors="replace").splitlines()[-_TAIL:]
-    except OSError:
-        return []
 
 
 def stop(place: Place, timeout: float) -> int | None:
@@ -252,12 +167,14 @@ def _did_not_end(process: int, place: Place, timeout: float) -> CommandFailed:
         return CommandFailed(
             f"the agent (process {process}) is stopped, as by SIGSTOP or a debugger, and cannot end",
             f"`kill -CONT {process}` lets it go on, and then it ends; {kill}",
+            code="agent-halted",
             status=DEADLINE,
         )
     log = log_of(process, place) or "where its service manager keeps it"
     return CommandFailed(
         f"the agent (process {process}) was told to stop, and did not end within {timeout:g} s",
         f"look at its log, {log}; {kill}",
+        code="agent-not-ending",
         status=DEADLINE,
     )
 
@@ -279,26 +196,39 @@ def _identified(place: Place, patience: float) -> tuple[int, int] | None:
     """
     try:
         with Connection(place.socket, patience) as connection:
-            handle = _handle(connection.process, place)
+            process = _listener(connection, place)
+            if process == _MANAGER and holder(place) != process:
+                return None  # its socket, at which nobody serves
+            handle = _handle(process, place)
             try:
                 connection.info()
             except AgentError as error:
-                if holder(place) != connection.process:
+                if holder(place) != process:
                     os.close(handle)
                     raise CommandFailed(
                         f"{error}, and it does not have the journal in {place.state_dir}; it was left alone",
                         "give the --state-dir and --socket that the agent was started with",
+                        code="agent-unproven",
                     ) from None
-            return connection.process, handle
-    except NotRunning:
-        process = holder(place)
-        if process is None:
-            return None
-        handle = _handle(process, place)
-        if holder(place) == process:
             return process, handle
+    except NotRunning:
+        found = holder(place)
+        if found is None:
+            return None
+        handle = _handle(found, place)
+        if holder(place) == found:
+            return found, handle
         os.close(handle)
         return None
+
+
+def _listener(connection: Connection, place: Place) -> int:
+    """Who serves there. The kernel names who listened when we came: that may have been a service manager, or
+    an agent that has handed its socket over since."""
+    process = connection.process
+    if process == _MANAGER or (process and not os.path.exists(f"/proc/{process}")):
+        return holder(place) or process
+    return process
 
 
 def _handle(process: int, place: Place) -> int:
@@ -308,6 +238,7 @@ def _handle(process: int, place: Place) -> int:
         raise CommandFailed(
             f"the agent at {place.socket} runs where it cannot be seen from here (process {process})",
             "stop it where it was started: in its container, or with its service manager",
+            code="agent-unseen",
         ) from None
 
 

@@ -1,10 +1,11 @@
 """Stop the agent. Containers keep their networks, and can be deleted meanwhile; nothing can be attached.
 
-The plugin and the network's configuration stay, since runtimes need both to delete containers. With
---purge, everything that is netloom's goes: attachments, which cuts their containers off, the firewall's
-table, the network's file and the plugin that `netloom up` installed, the journal, the socket, queued DELs,
-and what `netloom cni` has kept of these attachments. Results that a container runtime has kept stay.
-What was changed by somebody else stays, and is named. That the kernel forwards packets stays, too.
+The plugin and the network's configuration stay, since runtimes need both to delete containers. Where
+systemd runs the agent, its units are stopped; they start again at boot, or with `netloom up`. With --purge,
+everything that is netloom's goes: attachments, which cuts their containers off, the firewall's table, the
+network's file, the plugin and the units that `netloom up` installed, the journal, the socket, queued DELs,
+and what `netloom cni` has kept of these attachments. Results that a container runtime has kept stay. What
+was changed by somebody else stays, and is named. That the kernel forwards packets stays, too.
 
 examples:
   netloom down
@@ -16,25 +17,43 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import Annotated, Literal
 
-from msgspec import to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from .agent_process import Place, stop, undisturbed
 from .arguments import add_json, seconds
 from .cni.target import add_cache_dir
+from .down_service import disable_service, forget_service, stop_service
 from .failure import CommandFailed, UsageError
 from .journal import explained, ledger
 from .output import complain, printable, require_output, say
 from .place import add_conf_dir, add_place
 from .privileges import require_root
+from .purged import Kept, Purged
 from .status import FAILED
 from .views import for_a_person, print_json
 
-if TYPE_CHECKING:
-    from .purge import Purged
-
 _KEPT_ALIVE = "containers keep their networks; what is deleted now is cleaned up by the next `netloom up`"
+
+
+class StoppedAgent(Struct, frozen=True, kw_only=True):
+    """What became of the agent."""
+
+    change: Annotated[Literal["stopped", "not running"], Meta(description="whether there was one")]
+    process: Annotated[int | None, Meta(description="the one that has ended")]
+
+
+class Down(Struct, frozen=True, kw_only=True):
+    """What `netloom down` did. All but `agent` is there with `--purge` only."""
+
+    agent: Annotated[StoppedAgent, Meta(description="the process that served the plugin")]
+    removed: Annotated[list[str] | UnsetType, Meta(description="what went")] = UNSET
+    kept: Annotated[list[Kept] | UnsetType, Meta(description="what is not netloom's, and stayed")] = UNSET
+    failed: Annotated[list[Kept] | UnsetType, Meta(description="what could not be removed")] = UNSET
+
+
+OUTPUT = Down
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,24 +77,30 @@ def run(args: argparse.Namespace) -> int:
     require_root("stopping the agent")
     place = Place(args.state_dir, args.socket)
     if args.purge and not args.yes and not _agreed(args):
-        raise CommandFailed("nothing was done", "say yes, or give --yes")
+        raise CommandFailed("nothing was done", "say yes, or give --yes", code="not-agreed")
     with undisturbed(place, args.timeout):
-        process = stop(place, args.timeout)
+        process = stop_service(place) or stop(place, args.timeout)
         purged = _purged(place, args) if args.purge else None
     if for_a_person(args.json):
         _show(process, purged)
     else:
-        change = "not running" if process is None else "stopped"
-        document: dict[str, object] = {"agent": {"change": change, "process": process}}
-        print_json(document | ({} if purged is None else to_builtins(purged)))
+        agent = StoppedAgent(change="not running" if process is None else "stopped", process=process)
+        done = Down(agent=agent)
+        if purged is not None:
+            done = Down(agent=agent, removed=purged.removed, kept=purged.kept, failed=purged.failed)
+        print_json(to_builtins(done))
     return FAILED if purged is not None and purged.failed else 0
 
 
 def _purged(place: Place, args: argparse.Namespace) -> Purged:
     from .purge import purge
 
+    of_service = disable_service(place)
     with explained():
-        return purge(place, args.conf_dir, args.cache_dir)
+        purged = purge(place, args.conf_dir, args.cache_dir)
+    if of_service:
+        forget_service()
+    return purged
 
 
 def _agreed(args: argparse.Namespace) -> bool:

@@ -238,8 +238,9 @@ def test_a_purge_needs_no_journal_that_can_be_read(machine: Machine) -> None:
 def test_a_purge_of_a_journal_that_a_later_version_wrote_is_refused(machine: Machine) -> None:
     machine.attach(machine.node.container())
     machine.run("down")
-    connection = sqlite3.connect(machine.journal)
+    connection = sqlite3.connect(machine.journal, isolation_level=None)
     connection.execute("PRAGMA user_version = 99")
+    connection.execute("UPDATE fact SET value = '99' WHERE name = 'readable_by'")
     connection.close()
     outcome = machine.run(*PURGE)
     assert outcome.status == 1
@@ -285,7 +286,8 @@ def test_a_purge_says_on_a_terminal_what_went(machine: Machine) -> None:
 
 
 def cached(machine: Machine) -> list[str]:
-    return sorted(os.listdir(machine.stage.cache / "results"))
+    results = machine.stage.cache / "results"
+    return sorted(os.listdir(results)) if results.exists() else []
 
 
 def test_a_purge_removes_what_netloom_cni_has_kept_of_our_network(machine: Machine) -> None:
@@ -296,7 +298,8 @@ def test_a_purge_removes_what_netloom_cni_has_kept_of_our_network(machine: Machi
     assert len(cached(machine)) == 2
     outcome = machine.run(*PURGE, "--cache-dir", str(machine.stage.cache))
     assert (outcome.status, outcome.document["kept"], cached(machine)) == (0, [], [])
-    assert len([it for it in outcome.document["removed"] if str(machine.stage.cache) in it]) == 2
+    results = f"{machine.stage.cache}/results/"
+    assert len([it for it in outcome.document["removed"] if it.startswith(results)]) == 2
 
 
 def test_a_purge_leaves_results_of_runtimes_and_of_other_networks(machine: Machine) -> None:

@@ -16,6 +16,7 @@ from netloom.failpoints import NAMES
 
 from ..agent.stage import eventually
 from .scene import FIRST, IMPATIENT, SECOND, Scene, needs_root
+from .test_handover import STEPS as OF_HANDOVERS
 
 pytestmark = [pytest.mark.crash, needs_root]
 
@@ -182,7 +183,7 @@ def test_every_step_in_the_source_is_one_that_an_agent_is_killed_at() -> None:
     for path in SOURCE.rglob("*.py"):
         in_source |= set(re.findall(r'\breach\("([^"]+)"\)', path.read_text()))
     killed_at = {step.split(":")[0] for scenario in SCENARIOS.values() for step in scenario.steps}
-    assert in_source == set(NAMES) == killed_at | OF_OBJECTS
+    assert in_source == set(NAMES) == killed_at | OF_OBJECTS | OF_HANDOVERS
 
 
 @pytest.mark.parametrize(("scenario", "step"), CASES)

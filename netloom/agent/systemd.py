@@ -1,0 +1,141 @@
+"""The service manager, as systemd speaks: sockets that it hands in, and what it is told.
+
+Three small protocols, all by environment and datagrams: LISTEN_FDS (sockets that are open before we are),
+NOTIFY_SOCKET (ready, stopping, still alive, how it goes) and the descriptor store, which keeps a socket that
+we made while we are dead. Whoever speaks them is served: systemd, another manager, or `netloom up`, which
+hears so when an agent is ready. Without any, everything here does nothing.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import re
+import socket
+from collections.abc import MutableMapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Self
+
+from .listener import Listener, has_listener, inode_at
+
+_FIRST_DESCRIPTOR = 3
+# A name in the store says which file led to the socket: a descriptor alone does not.
+_STORED = re.compile(r"netloom-(\d+)")
+_NOTIFY = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "FDSTORE")
+_LISTEN = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+
+
+class Passed(NamedTuple):
+    """A descriptor that was open before we were, and its name."""
+
+    descriptor: int
+    name: str
+
+
+class Manager:
+    """`watchdog` is how often it wants to hear of us, in seconds; None: it does not care.
+
+    `stores`: it keeps descriptors for us, and starts us again with them.
+    """
+
+    def __init__(
+        self,
+        address: str = "",
+        watchdog: float | None = None,
+        passed: Sequence[Passed] = (),
+        *,
+        stores: bool = False,
+    ) -> None:
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self.watchdog = watchdog
+        self.passed = tuple(passed)
+        self.stores = stores
+
+    @classmethod
+    def of_environment(cls, environment: MutableMapping[str, str]) -> Self:
+        """Takes the variables out: they are for us, and for no process that we start."""
+        notify = {name: environment.pop(name, "") for name in _NOTIFY}
+        listen = {name: environment.pop(name, "") for name in _LISTEN}
+        address = notify["NOTIFY_SOCKET"]
+        watchdog = _watchdog(notify["WATCHDOG_PID"], notify["WATCHDOG_USEC"])
+        passed = _passed(listen["LISTEN_PID"], listen["LISTEN_FDS"], listen["LISTEN_FDNAMES"])
+        return cls(
+            address if address.startswith(("/", "@")) and len(address) > 1 else "",
+            watchdog,
+            passed,
+            # systemd says so since its version 254; before, we know it by what else it does for us.
+            stores=notify["FDSTORE"] not in ("", "0") or bool(passed) or watchdog is not None,
+        )
+
+    @property
+    def runs_us(self) -> bool:
+        """Whether it would start another one if we went: then it decides who follows us."""
+        return bool(self._address) and self.stores
+
+    def listeners(self, path: str) -> list[Listener]:
+        """Sockets that we are to accept from; the one that the path leads to is first."""
+        found = []
+        for passed in self.passed:
+            os.set_inheritable(passed.descriptor, False)
+            if _is_listening(passed.descriptor):
+                listening = socket.socket(fileno=passed.descriptor)
+                stored = _STORED.fullmatch(passed.name)
+                found.append((listening, int(stored[1]) if stored else 0))
+            else:
+                os.close(passed.descriptor)
+        # Of the manager's own we know no file: it is the one at the path, unless that is dead, or of another.
+        here = inode_at(path) if has_listener(path) else 0
+        unknown = 0 if any(inode == here for _, inode in found) else here
+        made = [
+            Listener(path, listening, inode or unknown, lent=not inode, kept=bool(inode))
+            for listening, inode in found
+        ]
+        return sorted(made, key=lambda it: not it.is_in_place())
+
+    def tell(self, *lines: str, descriptors: Sequence[int] = ()) -> None:
+        """A manager that is gone, or that does not read, is told nothing: we have other things to do."""
+        if not self._address:
+            return
+        rights = (
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        )
+        kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        with suppress(OSError), socket.socket(socket.AF_UNIX, kind) as sending:
+            sending.connect(self._address)
+            sending.sendmsg(["\n".join(lines).encode()], rights)
+
+    def keep(self, listener: Listener) -> None:
+        """Stores a socket that we made, so that whoever waits at it outlives us."""
+        if not self.runs_us:
+            return
+        self.tell("FDSTORE=1", f"FDNAME=netloom-{listener.inode}", descriptors=[listener.fileno()])
+        listener.is_kept = True
+
+    def forget(self, listener: Listener) -> None:
+        """One at which nobody waits any more, and which nobody finds."""
+        if listener.is_kept:
+            self.tell("FDSTOREREMOVE=1", f"FDNAME=netloom-{listener.inode}")
+
+
+def _watchdog(process: str, microseconds: str) -> float | None:
+    if process and process != str(os.getpid()):
+        return None
+    return int(microseconds) / 1e6 if microseconds.isdecimal() and int(microseconds) else None
+
+
+def _passed(process: str, count: str, names: str) -> list[Passed]:
+    if process != str(os.getpid()) or not count.isdecimal():
+        return []
+    named = [*names.split(":"), *[""] * int(count)]
+    return [Passed(_FIRST_DESCRIPTOR + number, named[number]) for number in range(int(count))]
+
+
+def _is_listening(descriptor: int) -> bool:
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as it:
+            kind = (it.family, it.type)
+            return kind == (socket.AF_UNIX, socket.SOCK_STREAM) and bool(
+                it.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            )
+    except OSError:
+        return False

@@ -1,0 +1,179 @@
+"""SIGKILL at every step of a handover, of either side: no call fails for good, and nothing is lost.
+
+A successor that dies costs nobody anything: the agent before it goes on, and whoever called has waited.
+An agent that dies before it has offered its socket is one that was killed: who had called is to try again.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from netloom.journal.schema import VERSION
+
+from ..agent.installation import Installation
+from ..agent.stage import eventually
+from ..agent.succession import calling, failures, is_stopped, successor
+from .scene import Scene, needs_root
+
+pytestmark = [pytest.mark.crash, needs_root]
+
+BEFORE_ITS_WORD = (
+    "handover.prepared", "handover.asked", "handover.received", "handover.opened", "recovery.locked",
+    "recovery.boot", "recovery.node", "recovery.done", "journal.begun", "journal.written",
+    "journal.committed", "handover.serving",
+)  # fmt: skip
+AFTER_ITS_WORD = ("handover.said",)
+BEFORE_THE_OFFER = ("handover.begun", "handover.drained", "handover.released")
+AFTER_THE_OFFER = ("handover.offered", "handover.heard")
+MIGRATING = ("migration.kept", "migration.done")
+# The older agent's way has tests of its own: tests/agent/test_handover.py.
+DISPLACING = ("displace.placed", "displace.ended")
+STEPS = {
+    *BEFORE_ITS_WORD, *AFTER_ITS_WORD, *BEFORE_THE_OFFER, *AFTER_THE_OFFER, *MIGRATING, *DISPLACING,
+    "handover.resumed",
+}  # fmt: skip
+KILL = -signal.SIGKILL
+
+
+def serves(scene: Scene) -> bool:
+    return scene.node.answers() and scene.node.plugin("STATUS").status == 0
+
+
+def before(scene: Scene) -> subprocess.Popen[bytes]:
+    assert scene.node.agent is not None
+    return scene.node.agent
+
+
+@pytest.mark.parametrize("step", BEFORE_ITS_WORD)
+def test_a_successor_killed_before_its_word_has_changed_nothing(scene: Scene, step: str) -> None:
+    agent = before(scene)
+    with calling(scene.node, 2) as callers:
+        assert successor(scene.node, step).wait(20) == KILL, scene.node.log()[-2000:]
+        assert eventually(lambda: serves(scene))
+    assert agent.poll() is None
+    assert failures(callers) == []
+    scene.require_sound()
+    scene.require_verbs_work()
+
+
+@pytest.mark.parametrize("step", BEFORE_ITS_WORD)
+def test_a_step_of_a_successor_that_fails_has_changed_nothing(scene: Scene, step: str) -> None:
+    agent = before(scene)
+    with calling(scene.node, 2) as callers:
+        assert successor(scene.node, f"{step}:error").wait(20) == 1, scene.node.log()[-2000:]
+        assert eventually(lambda: serves(scene))
+    assert agent.poll() is None
+    assert failures(callers) == []
+    scene.require_sound()
+
+
+def test_one_after_the_other_may_fail_and_the_last_follows(scene: Scene) -> None:
+    agent = before(scene)
+    with calling(scene.node, 2) as callers:
+        for step in BEFORE_ITS_WORD:
+            assert successor(scene.node, step).wait(20) == KILL
+        scene.node.agent = successor(scene.node)
+        assert agent.wait(20) == 0
+    assert failures(callers) == []
+    scene.require_sound()
+    scene.require_verbs_work()
+
+
+@pytest.mark.parametrize("step", AFTER_ITS_WORD)
+def test_a_successor_killed_after_its_word_is_an_agent_that_was_killed(scene: Scene, step: str) -> None:
+    agent = before(scene)
+    assert successor(scene.node, step).wait(20) == KILL
+    assert agent.wait(20) == 0
+    scene.node.start()
+    scene.require_sound()
+    scene.require_verbs_work()
+
+
+@pytest.mark.parametrize("step", BEFORE_THE_OFFER)
+def test_an_agent_killed_before_its_offer_is_followed_all_the_same(scene: Scene, step: str) -> None:
+    scene.start(step)
+    agent = before(scene)
+    scene.node.agent = successor(scene.node)
+    assert agent.wait(20) == KILL
+    assert eventually(lambda: serves(scene)), scene.node.log()[-2000:]
+    scene.require_sound()
+    scene.require_verbs_work()
+
+
+@pytest.mark.parametrize("step", AFTER_THE_OFFER)
+def test_an_agent_killed_after_its_offer_costs_nobody_anything(scene: Scene, step: str) -> None:
+    scene.start(step)
+    agent = before(scene)
+    with calling(scene.node, 2) as callers:
+        scene.node.agent = successor(scene.node)
+        assert agent.wait(20) == KILL
+        assert eventually(lambda: serves(scene))
+    assert failures(callers) == []
+    scene.require_sound()
+    scene.require_verbs_work()
+
+
+def test_both_killed_leave_nothing_that_the_next_one_does_not_settle(scene: Scene) -> None:
+    scene.start("handover.resumed")
+    agent = before(scene)
+    assert successor(scene.node, "handover.opened").wait(20) == KILL
+    assert agent.wait(20) == KILL
+    scene.node.start()
+    scene.require_sound()
+    scene.require_verbs_work()
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Installation:
+    """A version whose journal has one more column, which this one need not know."""
+    return Installation(
+        tmp_path,
+        "98.0.0",
+        migration="ALTER TABLE attachment ADD COLUMN of_later TEXT NOT NULL DEFAULT '';",
+        readable_by=VERSION,
+    )
+
+
+@pytest.mark.parametrize("step", [*MIGRATING, "recovery.done", "handover.serving"])
+def test_a_successor_killed_while_or_after_it_migrates_has_changed_nothing_that_matters(
+    scene: Scene, later: Installation, step: str
+) -> None:
+    agent = before(scene)
+    with calling(scene.node, 2) as callers:
+        follower = successor(scene.node, step, command=later.command, environment=later.environment())
+        assert follower.wait(20) == KILL, scene.node.log()[-2000:]
+        assert eventually(lambda: serves(scene))
+    assert agent.poll() is None
+    assert failures(callers) == []
+    assert (scene.node.state_dir / f"journal.db.backup-{VERSION}").exists()
+    scene.require_sound()
+    scene.require_verbs_work()
+    # And the next one of that version follows.
+    scene.node.agent = successor(scene.node, command=later.command, environment=later.environment())
+    assert agent.wait(20) == 0
+    assert scene.node.info()["version"] == "98.0.0"
+    scene.require_verbs_work()
+
+
+def test_an_agent_that_cannot_take_its_journal_back_waits_until_it_can(scene: Scene) -> None:
+    """Whatever is wrong with the disk for a while: whoever calls waits, too."""
+    agent = before(scene)
+    journal, aside = scene.node.state_dir / "journal.db", scene.node.state_dir / "aside.db"
+    follower = successor(scene.node, "handover.opened:stop")
+    assert eventually(lambda: is_stopped(follower))
+    journal.rename(aside)
+    journal.mkdir()
+    follower.kill()
+    assert follower.wait(10) == KILL
+    with calling(scene.node, 1) as callers:
+        assert eventually(lambda: "cannot go on yet" in scene.node.log())
+        journal.rmdir()
+        aside.rename(journal)
+        assert eventually(lambda: serves(scene))
+    assert agent.poll() is None
+    assert failures(callers) == []
+    scene.require_sound()
