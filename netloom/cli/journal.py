@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from ..journal import Damaged, JournalError, Ledger, in_memory, read_only
+from ..journal import (
+    Damaged,
+    InUse,
+    JournalError,
+    Ledger,
+    NewerSchema,
+    NotMigrated,
+    Unwritable,
+    in_memory,
+    read_only,
+)
+from ..journal.file import explained as told
 from .failure import CommandFailed
 from .place import default_state_dir
 
@@ -21,6 +33,14 @@ TAKEN = (
 _GONE = f"put it back if you have it; else `netloom up` begins with an empty one: {_FORGOTTEN}"
 _DAMAGED = f"move it away, and `netloom up` begins with an empty one: {_FORGOTTEN}"
 
+_CODES: tuple[tuple[type[JournalError], str], ...] = (
+    (Damaged, "journal-damaged"),
+    (NewerSchema, "journal-newer"),
+    (NotMigrated, "journal-not-migrated"),
+    (InUse, "journal-in-use"),
+    (Unwritable, "journal-unwritable"),
+)
+
 
 def journal_path(state_dir: str) -> str:
     return os.path.join(state_dir, "journal.db")
@@ -32,11 +52,15 @@ def explained() -> Iterator[None]:
     try:
         yield
     except JournalError as error:
-        raise CommandFailed(str(error), advice_on(error)) from None
+        raise CommandFailed(str(error), advice_on(error), code=code_of(error)) from None
 
 
 def advice_on(error: JournalError) -> str:
     return _DAMAGED if isinstance(error, Damaged) else _ADVICE
+
+
+def code_of(error: JournalError) -> str:
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "journal-unreadable")
 
 
 @contextmanager
@@ -47,8 +71,11 @@ def ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
         yield None
         return
     with explained(), closing(read_only(path)) as connection:
-        connection.execute("BEGIN")
-        yield Ledger(connection)
+        try:
+            connection.execute("BEGIN")
+            yield Ledger(connection)
+        except sqlite3.DatabaseError as cause:  # a page of it that is only read now
+            raise told(path, cause) from None
 
 
 def copy_of_journal(args: argparse.Namespace) -> Ledger | None:
@@ -57,14 +84,19 @@ def copy_of_journal(args: argparse.Namespace) -> Ledger | None:
     if not _is_there(path):
         return None
     with explained(), closing(read_only(path)) as connection:
-        return in_memory(connection)
+        try:
+            return in_memory(connection)
+        except sqlite3.DatabaseError as cause:
+            raise told(path, cause) from None
 
 
 def _is_there(path: str) -> bool:
     try:
         os.stat(path)
     except PermissionError:
-        raise CommandFailed(f"{path} is not yours to read", "run it as root") from None
+        raise CommandFailed(
+            f"{path} is not yours to read", "run it as root", code="journal-unreadable"
+        ) from None
     except (FileNotFoundError, NotADirectoryError):
         _require_that_none_was(path)
         return False
@@ -80,10 +112,13 @@ def _require_that_none_was(path: str) -> None:
         process = holder(Place(state_dir, ""))
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
-            f"the journal {path} is gone{under}: what is attached is unknown", TAKEN if process else _GONE
+            f"the journal {path} is gone{under}: what is attached is unknown",
+            TAKEN if process else _GONE,
+            code="journal-gone",
         )
     if state_dir != default_state_dir() and not os.path.isdir(state_dir):
         raise CommandFailed(
             f"there is no directory {state_dir}, and so no journal",
             "give the --state-dir that the agent was started with",
+            code="journal-unreadable",
         )

@@ -15,6 +15,10 @@ class NewerSchema(JournalError):
     """A later netloom wrote it. It was not changed."""
 
 
+class NotMigrated(JournalError):
+    """It cannot be given our schema. It was not changed."""
+
+
 class Unwritable(JournalError):
     """The disk did not take a change: full, read-only or broken. Nothing of the change happened."""
 

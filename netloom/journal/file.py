@@ -10,8 +10,9 @@ from contextlib import closing, suppress
 from urllib.parse import quote
 
 from ..cni.files import make_directories
-from . import schema
-from .errors import Damaged, InUse, JournalError, Unwritable
+from ..failpoints import reach
+from . import backup, schema
+from .errors import Damaged, InUse, JournalError, NotMigrated, Unwritable
 from .ledger import Ledger
 
 # What SQLite calls a commit that waits for the disk.
@@ -47,7 +48,10 @@ def opened(path: str) -> sqlite3.Connection:
     with suppress(OSError):  # SQLite will say what is wrong
         # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    except sqlite3.DatabaseError as cause:
+        raise explained(path, cause) from None
     try:
         version = schema.require_known(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -55,7 +59,7 @@ def opened(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA secure_delete = OFF")  # nothing in it is secret, and zeros cost writes
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        schema.migrate(connection, version)
+        _migrate(connection, path, version)
         # Whoever was before us may have left a WAL that fills the disk.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -69,26 +73,72 @@ def opened(path: str) -> sqlite3.Connection:
     return connection
 
 
+def _migrate(connection: sqlite3.Connection, path: str, version: int) -> None:
+    """With a copy of the file as it was, for the way back that no migration knows."""
+    if 0 < version < schema.VERSION:
+        try:
+            backup.keep(connection, path, version)
+        except OSError as cause:
+            raise Unwritable(f"no copy of {path} can be kept, and so it is not changed: {cause}") from None
+        reach("migration.kept")
+    _step(connection, path, version)
+    if 0 < version < schema.VERSION:
+        reach("migration.done")
+
+
+def _step(connection: sqlite3.Connection, path: str, version: int) -> None:
+    try:
+        schema.migrate(connection, version)
+    except sqlite3.DatabaseError as cause:
+        if name_of(cause) != "SQLITE_ERROR":
+            raise  # the disk's fault, or the file's
+        raise NotMigrated(
+            f"{path} has schema {version}, and cannot be given {schema.VERSION}: {cause}; it is as it was"
+        ) from None
+
+
 def read_only(path: str) -> sqlite3.Connection:
     """For looking at it, beside an agent or without one. Raises `JournalError`.
 
     Of one that an older agent writes, a copy as we would have it; the file stays as it is.
     """
-    if not os.path.exists(path):
-        raise JournalError(f"there is no journal at {path}")
+    connection, version = as_it_is(path)
     try:
-        connection = sqlite3.connect(
-            f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5, check_same_thread=False
-        )
-        version = schema.require_known(connection, path)
         if version < schema.VERSION:
             with closing(connection):
                 copy = in_memory(connection).connection
-            schema.migrate(copy, version)
+            _step(copy, path, version)
             return copy
     except sqlite3.DatabaseError as cause:
         raise explained(path, cause) from None
     return connection
+
+
+def as_it_is(path: str) -> tuple[sqlite3.Connection, int]:
+    """For looking at the file itself, and its schema. Raises `JournalError`."""
+    if not os.path.exists(path):
+        raise JournalError(f"there is no journal at {path}")
+    how = "mode=ro&immutable=1" if _is_still(path) else "mode=ro"
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?{how}", uri=True, isolation_level=None, timeout=5, check_same_thread=False
+        )
+        try:
+            return connection, schema.require_known(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.DatabaseError as cause:
+        raise explained(path, cause) from None
+
+
+def _is_still(path: str) -> bool:
+    """Whether nobody can change it: on a read-only disk, SQLite cannot make what it needs beside a WAL."""
+    try:
+        is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+    return is_read_only and not os.path.exists(f"{path}-wal")
 
 
 def in_memory(connection: sqlite3.Connection) -> Ledger:

@@ -1,0 +1,1 @@
+"""Commands of `netloom journal`: what the node remembers, verified, copied, and moved."""

@@ -1,0 +1,110 @@
+"""Whether a journal is sound: its file, its tables, what they say of each other, and what is in their rows.
+
+Reads only. What is found here is wrong whatever the kernel has; that both agree is the audit's part.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from ..cni import CNIError, decode_result
+from ..kernel import InvalidPlan, Plan
+from . import schema
+
+# Of the file, of tables and columns, of rows that name others, of attachments, and of what they hold.
+Kind: TypeAlias = Literal["file", "tables", "reference", "addressless", "plan", "result", "operation"]
+
+_AT_MOST = 100
+
+
+class Fault(NamedTuple):
+    """`subject` is the attachment, the table or the row that it is about."""
+
+    kind: Kind
+    text: str
+    subject: str = ""
+
+
+def faults(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
+    """A file that SQLite cannot read any further ends it: the last one says so."""
+    if version == 0:
+        yield Fault("tables", "there are no tables in it: no agent has begun with it yet")
+        return
+    try:
+        broken = [
+            text for (text,) in connection.execute(f"PRAGMA integrity_check({_AT_MOST})") if text != "ok"
+        ]
+        yield from (Fault("file", text) for text in broken)
+        missing = list(_missing(connection, version))
+        yield from missing
+        if broken or missing:
+            return  # what rows say would be guesses
+        yield from _dangling(connection)
+        yield from _of_attachments(connection)
+        yield from _of_operations(connection)
+    except sqlite3.DatabaseError as cause:
+        yield Fault("file", f"SQLite cannot read it: {cause}")
+
+
+def _missing(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
+    """Tables and columns; a later version may have more."""
+    expected = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        schema.migrate(expected, 0, min(version, schema.VERSION))
+        for table in tables(expected):
+            there = columns(connection, table)
+            if not there:
+                yield Fault("tables", "there is no such table", table)
+                continue
+            for name in columns(expected, table):
+                if name not in there:
+                    yield Fault("tables", f"there is no column {name}", table)
+    finally:
+        expected.close()
+
+
+def tables(connection: sqlite3.Connection) -> list[str]:
+    query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    return [name for (name,) in connection.execute(query)]
+
+
+def columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """Each one's type, in their order."""
+    return {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _dangling(connection: sqlite3.Connection) -> Iterator[Fault]:
+    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield Fault("reference", f"a row names a row of {parent} that is not there", table)
+    query = (
+        "SELECT network, container_id, ifname FROM attachment "
+        "WHERE id NOT IN (SELECT attachment FROM address WHERE attachment IS NOT NULL)"
+    )
+    for key in connection.execute(query):
+        yield Fault("addressless", "the attachment has no address", "/".join(key))
+
+
+def _of_attachments(connection: sqlite3.Connection) -> Iterator[Fault]:
+    query = "SELECT network, container_id, ifname, plan, result FROM attachment ORDER BY id"
+    for network, container, ifname, plan, result in connection.execute(query):
+        key = f"{network}/{container}/{ifname}"
+        try:
+            Plan.decode(plan)
+        except InvalidPlan as error:
+            yield Fault("plan", str(error), key)
+        try:
+            decode_result(result)
+        except CNIError as error:
+            yield Fault("result", f"not a result: {error}", key)
+
+
+def _of_operations(connection: sqlite3.Connection) -> Iterator[Fault]:
+    for number, phases in connection.execute("SELECT id, phases FROM operation"):
+        try:
+            msgspec.json.decode(phases, type=dict[str, float])
+        except msgspec.MsgspecError as error:
+            yield Fault("operation", f"its phases cannot be read: {error}", f"operation {number}")

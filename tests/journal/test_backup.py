@@ -1,0 +1,106 @@
+"""Copies of a journal: whole or not there, and kept before its tables change."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from netloom.journal import Journal, NotMigrated, backup, schema
+
+from .rows import reserve
+
+pytestmark = pytest.mark.unit
+
+
+def older(path: str, version: int = schema.VERSION - 1) -> None:
+    """A journal as a version before this one has left it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        schema.migrate(connection, 0, version)
+
+
+def version_of(path: str | Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_a_copy_beside_a_writer_is_whole_and_for_its_owner_alone(journal: Journal, tmp_path: Path) -> None:
+    journal.change(lambda ledger: reserve(ledger, "web", 2)).result(5)
+    with closing(sqlite3.connect(journal.path)) as connection:
+        backup.copy(connection, str(tmp_path / "copy.db"))
+    assert sorted(it.name for it in tmp_path.glob("*copy*")) == ["copy.db"]
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    with closing(sqlite3.connect(f"file:{tmp_path}/copy.db?mode=ro&immutable=1", uri=True)) as copied:
+        assert copied.execute("SELECT container_id FROM attachment").fetchall() == [("web",)]
+        assert copied.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_copy_that_fails_leaves_what_was_there(journal: Journal, tmp_path: Path) -> None:
+    target = tmp_path / "there"
+    target.mkdir()
+    with closing(sqlite3.connect(journal.path)) as connection, pytest.raises(OSError, match="directory"):
+        backup.copy(connection, str(target))
+    assert [it.name for it in tmp_path.iterdir() if "there" in it.name] == ["there"]
+
+
+def test_a_migration_keeps_the_journal_as_it_was(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.db")
+    older(path)
+    Journal(path).close()
+    assert version_of(path) == schema.VERSION
+    (kept,) = backup.kept(path)
+    assert kept == f"{path}.backup-{schema.VERSION - 1}"
+    assert version_of(kept) == schema.VERSION - 1
+
+
+def test_a_journal_that_needs_no_migration_is_not_copied(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.db")
+    Journal(path).close()
+    Journal(path).close()
+    assert backup.kept(path) == []
+
+
+def test_a_migration_that_fails_leaves_the_journal_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "journal.db")
+    Journal(path).close()
+    wrong = schema.Migration(
+        "ALTER TABLE fact ADD COLUMN a TEXT; ALTER TABLE of_nobody ADD COLUMN a TEXT;", 1
+    )
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, wrong))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    monkeypatch.setattr(schema.migrate, "__defaults__", (schema.VERSION,))
+    for _ in range(3):
+        with pytest.raises(NotMigrated, match="of_nobody"):
+            Journal(path)
+    monkeypatch.undo()
+    assert version_of(path) == schema.VERSION
+    with Journal(path) as journal:
+        journal.change(lambda ledger: reserve(ledger, "web", 2)).result(5)
+    # However often it was tried.
+    assert backup.kept(path) == [f"{path}.backup-{schema.VERSION}"]
+
+
+def test_of_many_copies_the_last_stay(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.db")
+    Journal(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        for number in range(1, 13):
+            backup.keep(connection, path, number)
+    assert [os.path.basename(it) for it in backup.kept(path)] == [
+        f"journal.db.backup-{number}" for number in (8, 9, 10, 11, 12)
+    ]
+
+
+def test_what_a_copy_that_was_cut_off_has_left_is_taken_away_by_the_next(
+    journal: Journal, tmp_path: Path
+) -> None:
+    (tmp_path / ".copy.db.new").write_bytes(b"half of it")
+    with closing(sqlite3.connect(journal.path)) as connection:
+        backup.copy(connection, str(tmp_path / "copy.db"))
+    assert not (tmp_path / ".copy.db.new").exists()
