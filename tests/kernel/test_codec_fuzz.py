@@ -31,6 +31,7 @@ from netloom.kernel.netlink import (
     qdisc,
     route,
     rule,
+    statistics,
 )
 from netloom.kernel.netlink import filter as filters
 from netloom.kernel.netlink.attributes import Attributes, each, nested, raw, text, u8, u16, u32, u64
@@ -113,6 +114,13 @@ SUBJECTS = (
         {2: {}},
         filters.redirect(3, 4, kind="u32", priority=9),
         filters.redirect(3, 4, kind="matchall", priority=9),
+    ),
+    Subject(statistics.decode, 16, {}, link.change(7, raw(23, pack("=25Q", *range(25))))),
+    Subject(
+        statistics.decode_queue,
+        20,
+        {7: {}},
+        qdisc.ingress(3, "clsact") + nested(7, raw(3, pack("=5I", 1, 2, 3, 4, 5))),
     ),
     Subject(nsid.decode, 4, {}, nsid.assign(3, 42), nsid.assign(3)),
     Subject(

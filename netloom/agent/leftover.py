@@ -1,0 +1,169 @@
+"""What is left over on a node: of containers that are gone, of operations that were not finished, of links.
+
+Reads only. The rules are the collector's: an attachment is valid until it is proved dead. Its path leads
+nowhere or elsewhere, and our end of the pair is gone, or it is of another boot. What nobody can prove to be
+unused is named, and kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from ..cni import AttachmentKey
+from ..journal import Ledger, Place, boottime
+from ..kernel import InvalidNamespace, Namespace
+from ..kernel.objects.link import link_names
+from ..modes import names
+from . import contents
+from .intent_files import waiting as waiting_in
+from .network import LONGEST_COOLDOWN
+from .presence import leads_there
+from .protocol import ProtocolError, decode
+
+Kind: TypeAlias = Literal["attachment", "unfinished", "queued DEL", "element", "chain", "link", "rested"]
+
+_UNREADABLE = ".unreadable"
+
+
+class Leftover(Struct, frozen=True):
+    """One thing that nobody needs any more, or seems not to."""
+
+    kind: Annotated[
+        Kind,
+        Meta(
+            description="an attachment whose container is gone, one that is half made or half gone, a DEL "
+            "that waits, an element or a chain of the nft table, a link, addresses that have rested"
+        ),
+    ]
+    subject: Annotated[str, Meta(description="its name: an attachment, a link, a file")]
+    reason: Annotated[str, Meta(description="why it is left over")]
+    kept: Annotated[str, Meta(description="why it stays, and what to do; empty: it goes")] = ""
+
+
+def nobody(_: AttachmentKey) -> bool:
+    return False
+
+
+def leftovers(
+    ledger: Ledger,
+    host: Namespace,
+    waiting: str,
+    boot_id: str,
+    is_busy: Callable[[AttachmentKey], bool] = nobody,
+) -> list[Leftover]:
+    """`waiting` is the directory of DELs that wait; `is_busy` is whether somebody is at work on one.
+
+    The kernel is looked at first: what is made meanwhile is in the journal before it is in the kernel.
+    """
+    links = set(link_names(host))
+    elements, chains = contents.there(host), contents.chains_there(host)
+    planned = [it for plan in ledger.plans() for it in contents.of_plan(plan)]
+    places = [it for it in ledger.places() if not is_busy(it.key)]
+    strays = contents.strays(elements, links, planned)
+    return [
+        *_queued(waiting),
+        *_attachments(ledger, places, links, boot_id),
+        *(Leftover("element", f"{it.set} {' . '.join(it.key)}", "no attachment has it") for it in strays),
+        *(
+            Leftover("chain", name, "no attachment has it")
+            for name in contents.unused(chains, set(elements) - set(strays), planned)
+        ),
+        *_links(ledger, links),
+        *_rested(ledger),
+    ]
+
+
+def _attachments(
+    ledger: Ledger, places: Iterable[Place], links: set[str], boot_id: str
+) -> Iterable[Leftover]:
+    known = ledger.fact("boot_id")
+    for it in places:
+        key = str(it.key)
+        if known not in (None, boot_id):
+            yield Leftover("attachment", key, "it is of another boot, and gone with its kernel")
+        elif it.state != "committed":
+            yield Leftover("unfinished", key, f"it is {it.state}, and nobody is at work on it")
+        elif it.host_link in links:
+            if not leads_there(it):
+                yield Leftover(
+                    "attachment",
+                    key,
+                    f"{it.netns} does not lead to its namespace any more",
+                    f"somebody holds that namespace, since {it.host_link} is there; "
+                    f"`netloom inspect {key}` tells who",
+                )
+        elif is_dead(ledger, it):
+            yield Leftover("attachment", key, f"its namespace {it.netns} is gone")
+
+
+def is_dead(ledger: Ledger, place: Place) -> bool:
+    """Of one whose link is gone: whether its namespace is, too, or its number is another's by now."""
+    if not leads_there(place):
+        return True
+    row = ledger.by_id(place.id)
+    if row is None or not row.netns_cookie:
+        return False
+    try:
+        with Namespace.open(place.netns) as found:
+            return found.cookie not in (0, row.netns_cookie)
+    except InvalidNamespace:
+        return False  # it goes right now; the next look will see it
+
+
+def _queued(directory: str) -> Iterable[Leftover]:
+    for path in waiting_in(directory):
+        try:
+            with open(path, "rb") as file:
+                environment = decode(file.read()).head.environment
+        except (OSError, ProtocolError):
+            continue
+        named = f"{environment.get('CNI_CONTAINERID', '')}/{environment.get('CNI_IFNAME', '')}"
+        yield Leftover("queued DEL", named, f"it came while no agent answered, and waits as {path}")
+    for path in _unreadable(directory):
+        yield Leftover(
+            "queued DEL", path, "it cannot be read", "look into it, and remove it by hand: nobody needs it"
+        )
+
+
+def _unreadable(directory: str) -> list[str]:
+    try:
+        listed = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    return [os.path.join(directory, name) for name in listed if name.endswith(_UNREADABLE)]
+
+
+def _links(ledger: Ledger, links: set[str]) -> Iterable[Leftover]:
+    """A pair has a container at its other end, which may use it. A queue without its link has nobody."""
+    for name in sorted(links):
+        host_link = names.host_link_of(name)
+        if host_link is None or ledger.has_link(host_link):
+            continue
+        if host_link in links:
+            reason, kept = (
+                "no attachment has it",
+                (
+                    "a container may use it, as after a journal was lost; if none does, "
+                    f"`ip link del {host_link}` removes it"
+                ),
+            )
+            yield Leftover("link", name, reason, kept)
+        else:
+            yield Leftover("link", name, f"its link {host_link} is gone")
+
+
+def stray_queues(ledger: Ledger, links: Iterable[str]) -> list[str]:
+    """Links of limits whose attachments and links are gone."""
+    return [it.subject for it in _links(ledger, set(links)) if not it.kept]
+
+
+def _rested(ledger: Ledger) -> Iterable[Leftover]:
+    over = boottime() - LONGEST_COOLDOWN
+    query = "SELECT count(*) FROM address WHERE released < ?"
+    (count,) = ledger.connection.execute(query, (over,)).fetchone()
+    if count:
+        yield Leftover("rested", f"{count} addresses", "their rest is over; they are free, and their rows go")

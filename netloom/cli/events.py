@@ -1,0 +1,84 @@
+"""Show what was asked of this node, and what the agent did by itself: the log of operations, as a stream.
+
+On a terminal a line for each, else JSON Lines: an object a line. --follow goes on until it is interrupted,
+whatever becomes of the agent and its journal. No agent is needed.
+
+examples:
+  netloom events
+  netloom events --follow
+  netloom events --since 10m --failed
+  netloom events --since 02:00 --verb ADD,DEL --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from ..journal import EVENTS
+from .arguments import add_json
+from .event import Event
+from .failure import UsageError
+from .moments import moment_or_length
+from .place import add_state_dir
+
+OUTPUT = Event
+
+_VERBS = ("ADD", "CHECK", "DEL", "GC", "STATUS", *EVENTS)
+_LIMIT, _TAIL = 100, 10
+_LOOK_EVERY = 0.25
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with those that come")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        type=moment_or_length,
+        help="from then on (10m, 02:13, 2026-11-16 02:13, …)",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=_count,
+        help=f"not more than the last N of those that were (default {_LIMIT}; with --follow {_TAIL}; with "
+        "--since all)",
+    )
+    parser.add_argument(
+        "--verb", metavar="VERB", action="append", default=[], help="only these: ADD, DEL, REPAIR, … (commas)"
+    )
+    parser.add_argument("--failed", action="store_true", help="only those that failed")
+    add_state_dir(parser)
+    add_json(parser)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 6):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of events")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    from .event_stream import Printer, Stream, Wanted
+
+    wanted = Wanted(_verbs(args.verb), args.failed, args.since)
+    limit = args.limit
+    if limit is None and args.since is None:
+        limit = _TAIL if args.follow else _LIMIT
+    printer = Printer(args.json)
+    stream = Stream(args)
+    for it in stream.before(wanted, limit):
+        printer.show(it)
+    while args.follow:
+        time.sleep(_LOOK_EVERY)
+        for it in stream.since(wanted):
+            printer.show(it)
+    return 0
+
+
+def _verbs(given: list[str]) -> frozenset[str]:
+    words = frozenset(word.strip().upper() for words in given for word in words.split(",") if word.strip())
+    unknown = sorted(words - set(_VERBS))
+    if unknown:
+        raise UsageError(f"there is no verb {unknown[0]!r}", f"there are {', '.join(_VERBS)}")
+    return words

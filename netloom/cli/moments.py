@@ -1,0 +1,93 @@
+"""Moments as people write them: `02:13`, `2026-11-16 02:13`, with a zone, or `10m ago`; and lengths of time.
+
+Without a zone, the machine's own is meant, as in everything that a command shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from datetime import datetime, timedelta
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)")
+_LENGTH = re.compile(rf"(?:{_PART.pattern}\s*)+")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?")
+_FORMS = "write 02:13, 2026-11-16 02:13, 2026-11-16T02:13:00Z, or 10m ago"
+
+
+def moment(text: str) -> float:
+    """Seconds since 1970, for an option of a command."""
+    found = moment_at(text, time.time())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no time: {_FORMS}")
+    return found
+
+
+def moment_or_length(text: str) -> float:
+    """The same; a length of time alone is one that ends now."""
+    length = length_of(text)
+    return moment(text) if length is None else time.time() - length
+
+
+def moment_at(text: str, now: float) -> float | None:
+    """What is meant by it; None if nothing is. A clock alone is the last time before `now` that it showed so.
+
+    >>> moment_at("1h30m ago", 10000.0)
+    4600.0
+    """
+    words = text.strip()
+    if words.lower() == "now":
+        return now
+    if words.endswith("ago"):
+        length = length_of(words.removesuffix("ago"))
+        return None if length is None else now - length
+    if words.startswith("@"):
+        return _number(words[1:])
+    clock = _CLOCK.fullmatch(words)
+    return _on_the_calendar(words) if clock is None else _last_time(clock, now)
+
+
+def length_of(text: str) -> float | None:
+    """Seconds; None if it is no length.
+
+    >>> length_of("1h 30m"), length_of("500ms"), length_of("ten")
+    (5400.0, 0.5, None)
+    """
+    words = text.strip().lower()
+    if not _LENGTH.fullmatch(words):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(words))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e11 else None
+
+
+def _last_time(clock: re.Match[str], now: float) -> float | None:
+    hour, minute, second = (int(clock[number] or 0) for number in (1, 2, 3))
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    fraction = int((clock[4] or "0").ljust(6, "0"))
+    today = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=second, microsecond=fraction)
+    # By the calendar, and not by 86,400 seconds: a day may have 23 hours.
+    meant = today if today.timestamp() <= now else today - timedelta(days=1)
+    return meant.timestamp()
+
+
+def _on_the_calendar(words: str) -> float | None:
+    try:
+        return datetime.fromisoformat(words).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def shown(at: float, *, precise: bool = False) -> str:
+    """As this machine's clock showed it."""
+    whole = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    return f"{whole}.{int(at * 1000) % 1000:03}" if precise else whole

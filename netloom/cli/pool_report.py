@@ -1,0 +1,161 @@
+"""Pools as the journal has them, and whether its numbers add up."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from ..agent.host import look_at
+from ..agent.network import Network
+from ..agent.networks import NodeNetwork, node_networks
+from ..agent.scope import SCOPE
+from ..catalogue import entry
+from ..cni import CNIError
+from ..findings import Finding, Severity
+from ..ipam import Pool, PoolUsage, SqlHoldings, free_addresses, usage
+from ..ipam.ranges import Range
+from ..journal import Ledger, boottime, empty
+from ..kernel import KernelError, Namespace
+from ..kernel.values import shown_ip
+from .failure import warn
+from .journal import ledger
+from .pools import Outside, Pools, PoolShown
+
+# Pools up to this size are counted address by address.
+_COUNTABLE = 1 << 16
+_NEARLY = 90.0
+
+
+def report(args: argparse.Namespace) -> Pools:
+    networks = _networks(args)
+    hosts = _host_addresses()
+    with ledger(args) as journal:
+        known = journal or empty()
+        shared = _shared(networks)
+        shown = [_shown(pool, of, known, hosts) for pool, of in shared.items()]
+        outside = list(_outside(shared, known))
+        findings = [*_of_use(shown), *(_audit(shared, known) if args.audit else ())]
+    return Pools(shown, outside, findings)
+
+
+def _networks(args: argparse.Namespace) -> list[NodeNetwork]:
+    try:
+        found = node_networks(args.conf_dir)
+    except CNIError as error:
+        warn(args, f"networks could not be read: {error}")
+        return []
+    for it in found:
+        if it.network is None:
+            warn(args, f"{it.path} cannot work, and its pools are not shown: {it.error}")
+    return found
+
+
+def _host_addresses() -> frozenset[bytes]:
+    try:
+        with Namespace.own() as host:
+            return look_at(host).addresses
+    except KernelError:
+        return frozenset()
+
+
+def _shared(networks: Iterable[NodeNetwork]) -> dict[Pool, dict[str, Network]]:
+    """Each pool once, with the networks that have it, by name."""
+    found: dict[Pool, dict[str, Network]] = {}
+    for it in networks:
+        if it.network is not None:
+            for pool in it.network.pools:
+                found.setdefault(pool, {})[it.name] = it.network
+    return found
+
+
+def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, hosts: frozenset[bytes]) -> PoolShown:
+    now = boottime()
+    rest = max(it.cooldown for it in networks.values())
+    (used,) = usage([pool], SqlHoldings(known.connection), SCOPE, now, rest)
+    # The host's own that no attachment holds: an ADD passes them over.
+    own = sum(1 for ip in hosts if ip in pool and known.holder(SCOPE, ip) is None)
+    free = max(used.free - own, 0)
+    return PoolShown(
+        networks=list(networks),
+        cidr=pool.cidr,
+        family=pool.family,
+        strategy=pool.strategy,
+        gateway="" if pool.gateway is None else shown_ip(pool.gateway),
+        exclude=[_range(it, pool.width) for it in pool.excluded],
+        capacity=used.capacity,
+        held=used.held,
+        resting=used.resting,
+        host=own,
+        free=free,
+        percent=round(100 * (used.capacity - free) / used.capacity, 2),
+        next_free=_next_free(pool, known, now, rest) if used.resting else None,
+    )
+
+
+def _range(it: Range, width: int) -> str:
+    low, high = (shown_ip(value.to_bytes(width, "big")) for value in it)
+    return low if low == high else f"{low}-{high}"
+
+
+def _next_free(pool: Pool, known: Ledger, now: float, rest: float) -> float | None:
+    holdings = SqlHoldings(known.connection)
+    moments = [
+        released
+        for low, high in pool.spans(0, pool.capacity)
+        for _, released in holdings.entries(SCOPE, low, high)
+        if released != inf and released > now - rest
+    ]
+    return time.time() + min(moments) + rest - now if moments else None
+
+
+def _outside(pools: Iterable[Pool], known: Ledger) -> Iterable[Outside]:
+    listed = list(pools)
+    held = sorted(known.held(), key=lambda it: (len(it[1]), it[1]))
+    for _, ip, number in held:
+        if not any(ip in pool for pool in listed):
+            row = known.by_id(number)
+            yield Outside(shown_ip(ip), "" if row is None else str(row.key))
+
+
+def _of_use(pools: Iterable[PoolShown]) -> Iterable[Finding]:
+    for it in pools:
+        said = f"pool {it.cidr} of {', '.join(it.networks)}: {it.held} held and {it.resting} resting"
+        if it.free == 0:
+            yield _finding("pool-exhausted", f"{said}, none free", it.cidr)
+        elif it.percent >= _NEARLY:
+            yield _finding("pool-nearly-exhausted", f"{said}, {it.free} free", it.cidr, "warning")
+
+
+def _audit(pools: Iterable[Pool], known: Ledger) -> Iterable[Finding]:
+    """Every address of a pool is free, held or resting, and only one of them; who holds one is attached."""
+    listed = list(pools)
+    holdings = SqlHoldings(known.connection)
+    for pool, used in zip(listed, usage(listed, holdings, SCOPE, boottime(), inf), strict=True):
+        if not _adds_up(pool, used, holdings):
+            said = f"{used.held} held and {used.resting} resting"
+            yield _finding("pool-miscounted", f"{pool.cidr}: {said} are not what its rows say", pool.cidr)
+    attached = {it.id: it for it in known.attachments()}
+    for _, ip, number in known.held():
+        if number not in attached:
+            text = f"{shown_ip(ip)} is held by an attachment that is not there"
+            yield _finding("address-orphaned", text, shown_ip(ip))
+
+
+def _adds_up(pool: Pool, used: PoolUsage, holdings: SqlHoldings) -> bool:
+    if used.capacity <= _COUNTABLE:
+        free = sum(1 for _ in free_addresses(pool, holdings, SCOPE))
+    else:
+        # Too many to be looked at one by one: those that are not free are.
+        spans = pool.spans(0, pool.capacity)
+        rows = {ip for low, high in spans for ip, _ in holdings.entries(SCOPE, low, high)}
+        free = used.capacity - sum(ip in pool for ip in rows)
+    return free + used.held + used.resting == used.capacity
+
+
+def _finding(code: str, text: str, subject: str, severity: Severity = "error") -> Finding:
+    page = entry(code)
+    return Finding(
+        code=code, text=text, next="" if page is None else page.remedy, subject=subject, severity=severity
+    )

@@ -1,0 +1,62 @@
+"""What the kernel has counted: packets of a link, and those that a queue has dropped."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from msgspec import Struct as Record
+
+from ..errors import Malformed
+from . import link, qdisc
+from .attributes import NOTHING, Attributes
+
+_STATISTICS = 23  # of 64 bits each
+# Packets received and sent, bytes received and sent, errors likewise, dropped likewise.
+_COUNTED = Struct("=8Q")
+_QUEUE_STATISTICS, _QUEUE = 7, 3
+_QUEUED = Struct("=5I")  # packets that wait, bytes that wait, dropped, requeued, over the limit
+
+
+class Traffic(Record, frozen=True):
+    """Of a link, since it was made."""
+
+    received_packets: int
+    sent_packets: int
+    received_bytes: int
+    sent_bytes: int
+    received_errors: int
+    sent_errors: int
+    received_dropped: int
+    sent_dropped: int
+
+
+class Waiting(Record, frozen=True):
+    """Of a queue: what waits now, and what was dropped since it was made."""
+
+    packets: int
+    bytes: int
+    dropped: int
+
+
+def of_link(index: int) -> bytes:
+    """A question for a link with all that is counted of it."""
+    return link.by_index(index)
+
+
+def decode(payload: bytes) -> Traffic | None:
+    """None if the kernel did not tell."""
+    data = Attributes.some(payload, link.SIZE, (_STATISTICS,)).raw(_STATISTICS)
+    if data is None:
+        return None
+    if len(data) < _COUNTED.size:
+        raise Malformed(f"statistics of {len(data)} bytes")
+    return Traffic(*_COUNTED.unpack_from(data))
+
+
+def decode_queue(payload: bytes) -> Waiting | None:
+    found = Attributes(payload[qdisc.INFO.size :]).nested(_QUEUE_STATISTICS) or NOTHING
+    data = found.raw(_QUEUE)
+    if data is None or len(data) < _QUEUED.size:
+        return None
+    packets, size, dropped, _, _ = _QUEUED.unpack_from(data)
+    return Waiting(packets, size, dropped)
