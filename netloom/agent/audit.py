@@ -11,20 +11,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
-from msgspec import Struct
-
+from ..findings import Finding
 from ..ipam import Pool, SqlHoldings, free_addresses, usage
 from ..journal import Attachment, Ledger, boottime
-from ..kernel import KernelError, Namespace, NftChain, NftElement, Plan, Route, Scope, check
+from ..kernel import (
+    AnyObject,
+    Difference,
+    KernelError,
+    Namespace,
+    NftChain,
+    NftElement,
+    Plan,
+    Route,
+    Scope,
+    check,
+)
 from ..kernel.objects.link import link_names
 from ..kernel.values import packed_network, shown_ip
 from ..modes import names, ports, table
 from . import contents
+from .audit_finding import finding
 from .held_port import port_of
 from .node import namespace_of
 from .planned import readable_plan
 from .presence import leads_there
-from .reservation import SCOPE
+from .scope import SCOPE
 
 # Pools up to this size are counted address by address.
 _COUNTABLE = 1 << 16
@@ -34,64 +45,65 @@ _COUNTABLE = 1 << 16
 Plans: TypeAlias = Mapping[int, Plan]
 
 
-class Finding(Struct, frozen=True):
-    """One thing that is not as it must be. `what` is for programs, `text` for people."""
-
-    what: str
-    text: str
-
-
 def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[Finding]:
     rows = list(ledger.attachments())
     plans = {row.id: plan for row in rows if (plan := readable_plan(row)) is not None}
+    elements = contents.there(host)
     return [
-        *(Finding("table", str(difference)) for difference in table.TABLE.check(Scope(host))),
+        *(finding("table-broken", f"{it}", table.TABLE.name) for it in table.TABLE.check(Scope(host))),
         *_unreadable(rows, plans),
         *_states(rows),
         *_addresses(ledger, rows, plans),
         *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
-        *_kernel(rows, plans, host),
-        *_strangers(rows, plans, host),
+        *_kernel(rows, plans, host, frozenset(elements)),
+        *_strangers(rows, plans, host, elements),
     ]
 
 
 def _unreadable(rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
     for row in rows:
         if row.id not in plans:
-            yield Finding("plan", f"{row.key}: its plan cannot be read; it can only be deleted")
+            yield finding(
+                "plan-unreadable", f"{row.key}: its plan cannot be read; it can only be deleted", row.key
+            )
 
 
 def _states(rows: Iterable[Attachment]) -> Iterable[Finding]:
     for row in rows:
         if row.state != "committed":
-            yield Finding("unfinished", f"{row.key} is {row.state}")
+            yield finding("attachment-unfinished", f"{row.key} is {row.state}", row.key)
 
 
 def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iterable[Finding]:
     """Who holds an address and whose plan routes it must be the same, both ways."""
     routed_by: dict[bytes, list[str]] = {}
+    held_by: dict[int, set[bytes]] = {row.id: set() for row in rows}
+    for _, ip, number in ledger.held():
+        if number in held_by:
+            held_by[number].add(ip)
+        else:
+            shown = shown_ip(ip)
+            yield finding("address-orphaned", f"{shown} is held by an attachment that is not there", shown)
     for row in rows:
-        held = {ip for _, ip in ledger.addresses_of(row.id)}
-        planned = set(_planned_addresses(plans.get(row.id)))
+        held, planned = held_by[row.id], set(_planned_addresses(plans.get(row.id)))
         for ip in planned:
             routed_by.setdefault(ip, []).append(str(row.key))
         for ip in held ^ planned:
-            if ip in held:
-                yield Finding("address", f"{row.key} holds {shown_ip(ip)}, and its plan has no route to it")
-            else:
-                yield Finding("address", f"{row.key} has a route to {shown_ip(ip)}, and does not hold it")
+            shown = shown_ip(ip)
+            text = (
+                f"{row.key} holds {shown}, and its plan has no route to it"
+                if ip in held
+                else f"{row.key} has a route to {shown}, and does not hold it"
+            )
+            yield finding("address-inconsistent", text, row.key)
     for ip, keys in routed_by.items():
         if len(keys) > 1:
-            yield Finding("twice", f"{shown_ip(ip)} is of {' and of '.join(keys)}")
-    known = {row.id for row in rows}
-    for _, ip, number in ledger.held():
-        if number not in known:
-            yield Finding("orphan", f"{shown_ip(ip)} is held by an attachment that is not there")
+            yield finding("address-twice", f"{shown_ip(ip)} is of {' and of '.join(keys)}", shown_ip(ip))
     links = Counter(row.host_link for row in rows)
     for name, times in links.items():
         if times > 1:
-            yield Finding("twice", f"link {name} is of {times} attachments")
+            yield finding("address-twice", f"link {name} is of {times} attachments", name)
 
 
 def _ports(ledger: Ledger, rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
@@ -104,7 +116,8 @@ def _ports(ledger: Ledger, rows: Iterable[Attachment], plans: Plans) -> Iterable
             continue  # which is told of already
         does, lacks = ("holds", "does not map") if (number, port) in held else ("maps", "does not hold")
         shown = f"{port.host_port}/{port.protocol} of {shown_ip(port.host_ip)}"
-        yield Finding("port", f"{keys[number]} {does} host port {shown}, and {lacks} it")
+        key = keys[number]
+        yield finding("port-inconsistent", f"{key} {does} host port {shown}, and {lacks} it", key)
 
 
 def _planned_addresses(plan: Plan | None) -> Iterable[bytes]:
@@ -122,41 +135,72 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
         free = sum(1 for _ in free_addresses(pool, holdings, SCOPE))
         if free + used.held + used.resting != used.capacity:
             found = f"{free} free, {used.held} held and {used.resting} resting"
-            yield Finding("pool", f"{used.cidr}: {found} are not {used.capacity}")
+            yield finding("pool-miscounted", f"{used.cidr}: {found} are not {used.capacity}", used.cidr)
 
 
-def _kernel(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
+def _kernel(
+    rows: Iterable[Attachment], plans: Plans, host: Namespace, elements: frozenset[NftElement]
+) -> Iterable[Finding]:
+    """Elements were read all at once, and a network's chain is asked for once, whoever has it."""
+    links = frozenset(link_names(host))
+    chains: dict[AnyObject, list[Difference]] = {}
     for row in rows:
         plan = plans.get(row.id)
         if plan is None:
             continue
         namespace = namespace_of(row)
         if namespace is None and not leads_there(row):
-            yield Finding("namespace", f"{row.key}: its namespace {row.netns} is gone")
+            yield _gone(row, is_held=row.host_link in links)
             continue
         try:
-            for difference in check(plan, Scope(host, namespace)):
-                yield Finding("drift", f"{row.key}: {difference}")
+            scope = Scope(host, namespace)
+            for item in plan.objects:
+                if isinstance(item, NftChain) and item not in chains:
+                    chains[item] = item.check(scope)
+            known = [it for item in plan.objects for it in chains.get(item, ())]
+            others = Plan(tuple(it for it in plan.objects if it not in elements and it not in chains))
+            for difference in (*known, *check(others, scope)):
+                yield _different(row, difference)
         except KernelError as error:
-            yield Finding("kernel", f"{row.key}: {error}")
+            yield finding("kernel-silent", f"{row.key}: {error}", row.key)
         finally:
             if namespace is not None:
                 namespace.close()
 
 
-def _strangers(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
+def _gone(row: Attachment, *, is_held: bool) -> Finding:
+    """A namespace that ends takes its links along. While the host's end is there, somebody holds it."""
+    if is_held:
+        return finding(
+            "netns-busy",
+            f"{row.key}: its namespace is gone from {row.netns}, and lives on: somebody holds it",
+            row.key,
+        )
+    return finding("netns-stale", f"{row.key}: its namespace {row.netns} is gone", row.key)
+
+
+def _different(row: Attachment, difference: Difference) -> Finding:
+    code = "object-missing" if difference.what == "missing" else "object-changed"
+    return finding(code, f"{row.key}: {difference}", row.key)
+
+
+def _strangers(
+    rows: Iterable[Attachment], plans: Plans, host: Namespace, there: Iterable[NftElement]
+) -> Iterable[Finding]:
     """Links and elements of ours that belong to no attachment."""
     links = {row.host_link for row in rows}
     for name in link_names(host):
         host_link = names.host_link_of(name)
         if host_link is not None and host_link not in links:
-            yield Finding("link", f"link {name} belongs to no attachment")
+            yield finding("link-orphaned", f"link {name} belongs to no attachment", name)
     planned = [it for plan in plans.values() for it in plan.objects if isinstance(it, NftElement | NftChain)]
     elements = {(it.set, it.key) for it in planned if isinstance(it, NftElement)}
-    for it in contents.there(host):
+    for it in there:
         if (it.set, it.key) not in elements:
-            yield Finding("element", f"nft element {' . '.join(it.key)} of {it.set} belongs to no attachment")
+            what = " . ".join(it.key)
+            text = f"nft element {what} of {it.set} belongs to no attachment"
+            yield finding("element-orphaned", text, f"{it.set} {what}")
     chains = {it.name for it in planned if isinstance(it, NftChain)}
     for name in contents.chains_there(host):
         if name not in chains:
-            yield Finding("element", f"nft chain {name} belongs to no attachment")
+            yield finding("element-orphaned", f"nft chain {name} belongs to no attachment", name)

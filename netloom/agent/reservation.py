@@ -26,10 +26,8 @@ from .host import Host
 from .network import Network
 from .planned import readable_plan, readable_result, remnants_of
 from .presence import leads_to
+from .scope import SCOPE as SCOPE
 from .services import host_ports
-
-# Attachments of the routed mode share the host's main table, so no two networks may have one address.
-SCOPE = "main"
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

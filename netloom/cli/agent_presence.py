@@ -13,18 +13,25 @@ from .agent_process import Place, Running, holder, is_stopped, log_of, running
 from .journal import journal_path
 
 _KEPT = "containers keep their networks until then"
+# Of a socket, in the kernel's list: SO_ACCEPTCON.
+_LISTENING = b"00010000"
 
 
 class Presence(NamedTuple):
-    """Without `agent`: why, what to do, and the process that should answer, if there is one."""
+    """Without `agent`: why, what to do, the process that should answer, if there is one, and the code of all
+    that."""
 
     agent: Running | None
     why: str = ""
     advice: str = ""
     process: int | None = None
+    code: str = ""
 
 
 def presence(place: Place) -> Presence:
+    halted = _halted_holder(place)
+    if halted is not None:
+        return _halted(halted)  # there is no need to wait for an answer
     try:
         found = running(place)
     except Silent as error:
@@ -35,6 +42,7 @@ def presence(place: Place) -> Presence:
             str(error),
             "give the --socket that the agent was started with, or end what listens there",
             holder(place),
+            "agent-strange",
         )
     if found is not None:
         return Presence(found)
@@ -47,6 +55,21 @@ def presence(place: Place) -> Presence:
             f"`netloom up` starts an agent; {_KEPT}"
             if was_a_node
             else "`netloom up` makes this machine a node",
+            code="agent-not-running",
+        )
+    return _elsewhere(process, place)
+
+
+def _elsewhere(process: int, place: Place) -> Presence:
+    """It has the journal, and nobody answers at the socket."""
+    if not os.path.lexists(place.socket) and listens_at(place.socket):
+        return Presence(
+            None,
+            f"process {process} listens at {place.socket}, and somebody has removed the socket",
+            "an agent makes another within a second: ask again; if there is still none, restart it with "
+            f"`netloom down` and `netloom up`; {_KEPT}",
+            process,
+            "socket-removed",
         )
     return Presence(
         None,
@@ -54,21 +77,29 @@ def presence(place: Place) -> Presence:
         "wait a moment if it was just started; else give the --socket that it was started with, or stop it "
         "with `netloom down`",
         process,
+        "agent-elsewhere",
     )
 
 
 def silent(error: Silent, place: Place) -> Presence:
     """It listens, and does not answer: stopped, stuck, or very busy."""
     process = error.process or holder(place)
-    if process is None:
-        return Presence(None, str(error), f"stop it where it was started, and start it again; {_KEPT}")
-    if is_stopped(process):
+    if process == 1 and holder(place) != 1:
         return Presence(
             None,
-            f"process {process} listens at {place.socket}, and is stopped, as by SIGSTOP or a debugger",
-            f"`kill -CONT {process}` lets it go on; {_KEPT}",
-            process,
+            f"systemd listens at {place.socket}, and the agent that it starts gives no answer",
+            f"`systemctl status netloom` and `journalctl -u netloom` tell why; {_KEPT}",
+            code="agent-silent",
         )
+    if process is None:
+        return Presence(
+            None,
+            str(error),
+            f"stop it where it was started, and start it again; {_KEPT}",
+            code="agent-silent",
+        )
+    if is_stopped(process):
+        return _halted(process)
     log = log_of(process, place) or "where its service manager keeps it"
     return Presence(
         None,
@@ -76,4 +107,43 @@ def silent(error: Silent, place: Place) -> Presence:
         f"if it stays so, look at its log, {log}; `kill -9 {process}` ends it, and `netloom up` starts "
         f"another, which finishes or undoes what this one was doing; {_KEPT}",
         process,
+        "agent-silent",
+    )
+
+
+def _halted_holder(place: Place) -> int | None:
+    """The agent, if its process is stopped. Who holds a lock is asked last: that takes the kernel 10 ms."""
+    try:
+        with open(f"{journal_path(place.state_dir)}.lock") as lock:
+            process = int(lock.read(32))
+    except (OSError, ValueError):
+        return None
+    return process if is_stopped(process) and holder(place) == process else None
+
+
+def _halted(process: int) -> Presence:
+    return Presence(
+        None,
+        f"the agent, process {process}, is stopped, as by SIGSTOP or a debugger",
+        f"`kill -CONT {process}` lets it go on; {_KEPT}",
+        process,
+        "agent-halted",
+    )
+
+
+def listens_at(path: str) -> bool:
+    """Whether somebody in this network namespace listens at a socket of that name, removed or not.
+
+    An agent binds its socket beside its place, with a process' number behind the name, and moves it there.
+    """
+    try:
+        with open("/proc/net/unix", "rb") as sockets:
+            # 0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/netloom/agent.sock.4711
+            rows = [line.split(maxsplit=7) for line in sockets]
+    except OSError:
+        return False
+    listening = {row[7].strip() for row in rows if len(row) == 8 and row[3] == _LISTENING}
+    beside = os.fsencode(f"{path}.")
+    return os.fsencode(path) in listening or any(
+        name.startswith(beside) and name.removeprefix(beside).isdigit() for name in listening
     )

@@ -6,85 +6,100 @@ Each source may be missing or broken without hiding the others.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
-
-from msgspec import to_builtins
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ..agent.host import Host, look_at
-from ..agent.intents import waiting
-from ..agent.network import Network
-from ..agent.reservation import SCOPE
-from ..agent.status import lack_of, lack_of_space
+from ..agent.intent_files import waiting
+from ..agent.networks import NodeNetwork, found_in
+from ..agent.scope import SCOPE
+from ..agent.status import lack_of_space
 from ..cni import CNIError, Problem
-from ..ipam import Pool, SqlHoldings, usage
-from ..journal import Ledger, boottime, empty
-from ..kernel import KernelError, Namespace
-from ..kernel.values import shown_ip
-from .agent_presence import Presence, presence
+from ..findings import Finding, any_error
+from ..ipam import Pool, SqlHoldings, usage, would_allocate
+from ..journal import Ledger, State, boottime, empty
+from ..kernel import KernelError, Namespace, Scope
+from ..modes.table import TABLE
+from . import node_findings as findings
+from . import overlap
+from .agent_presence import presence
 from .agent_process import Place, Running
 from .failure import CommandFailed
 from .journal import TAKEN, ledger
-from .networks import NodeNetwork, found_in
-from .overlap import host_networks, warnings_of
+from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unreadable
 from .place import intents_dir
+from .views import shown_ip
 
-USAGE = ("held", "resting", "free")
 
-
-def report(args: argparse.Namespace) -> dict[str, Any]:
+def report(args: argparse.Namespace) -> Status:
     found = presence(Place(args.state_dir, args.socket))
-    troubles = list(found.agent.info.troubles) if found.agent else []
+    agent = found.agent
+    troubles = list(agent.info.troubles) if agent else []
     troubles += filter(None, [lack_of_space(args.state_dir)])
-    networks, unreadable = _networks(args.conf_dir)
+    networks, problems = _networks(args.conf_dir)
+    unreadable = tuple(Unreadable(path=it.path, error=str(it.error)) for it in problems)
     # One that several networks share is there once.
     pools = list(dict.fromkeys(pool for it in networks if it.network for pool in it.network.pools))
-    host = _host()
     attachments, outside, advice = None, None, found.advice
+    of_journal: list[Finding] = []
     try:
-        _require_the_same_journal(args, found.agent)
+        _require_the_same_journal(args, agent)
         with ledger(args) as journal:
             known = journal or empty()
-            attachments, outside = known.count(), _outside(pools, known)
+            host = _host()
             described = [_network(it, known, host) for it in networks]
+            attachments, outside = known.count(), _outside(pools, described, known)
     except CommandFailed as error:
-        if not found.agent or found.agent.info.has_journal:  # which has told of it already
+        if not agent or agent.info.has_journal:  # which has told of it already
             troubles.append(str(error))
+        of_journal.append(findings.of_journal(error, args.state_dir))
         advice = error.advice if found.process is None else f"{found.advice}; then {error.advice}"
+        host = _host()
         described = [_network(it, None, host) for it in networks]
-    return {
-        **_agent(found),
-        "next": advice,
-        "socket": args.socket,
-        "state_dir": args.state_dir,
-        "attachments": attachments,
-        "networks": described,
-        "unreadable": [{"path": it.path, "error": str(it.error)} for it in unreadable],
-        "outside": outside,
-        "intents": len(waiting(intents_dir(args))),
-        "troubles": troubles,
-        "warnings": warnings_of(pools, host_networks()),
-        "counters": dict(found.agent.info.counters) if found.agent else {},
-    }
+    overlaps = overlap.findings_of(pools, overlap.host_networks())
+    intents = len(waiting(intents_dir(args)))
+    all_found = findings.in_order(
+        [
+            *findings.of_presence(found, args.socket),
+            *findings.of_disk(args.state_dir),
+            *of_journal,
+            *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
+            *findings.of_networks(described, unreadable, args.conf_dir),
+            *overlaps,
+            *findings.of_intents(intents, intents_dir(args), agent is not None),
+        ]
+    )
+    return Status(
+        agent=agent and _described(agent),
+        why=found.why,
+        silent=found.process,
+        next=advice or next((it.next for it in all_found), ""),
+        socket=args.socket,
+        state_dir=args.state_dir,
+        attachments=None if attachments is None else {str(it): count for it, count in attachments.items()},
+        networks=tuple(it.status for it in described),
+        unreadable=unreadable,
+        outside=outside,
+        intents=intents,
+        troubles=tuple(troubles),
+        warnings=tuple(f"{it.text}; {it.next}" for it in overlaps),
+        counters=dict(agent.info.counters) if agent else {},
+        findings=tuple(all_found),
+    )
 
 
-def is_well(report: dict[str, Any]) -> bool:
+def is_well(report: Status) -> bool:
     """Whether an agent answers that knows of nothing in its way, and every network can be attached to."""
-    broken = any(network["error"] or network["trouble"] for network in report["networks"])
-    return report["agent"] is not None and not (report["troubles"] or report["unreadable"] or broken)
+    return not any_error(report.findings)
 
 
-def obstacles(report: dict[str, Any]) -> list[str]:
+def obstacles(report: Status) -> list[str]:
     """Why nothing can be attached to the node, or to a network whose file is sound."""
-    return [*report["troubles"], *obstacles_of_networks(report)]
+    return [*report.troubles, *obstacles_of_networks(report)]
 
 
-def obstacles_of_networks(report: dict[str, Any]) -> list[str]:
-    return [
-        f"nothing can be attached to {it['name']} now: {it['trouble']}"
-        for it in report["networks"]
-        if it["trouble"]
-    ]
+def obstacles_of_networks(report: Status) -> list[str]:
+    return [f"nothing can be attached to {it.name} now: {it.trouble}" for it in report.networks if it.trouble]
 
 
 def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -> None:
@@ -94,10 +109,12 @@ def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -
     theirs = agent.info.state_dir
     if theirs and theirs != args.state_dir:
         raise CommandFailed(
-            f"the agent has its journal in {theirs}, not in {args.state_dir}", f"give --state-dir {theirs}"
+            f"the agent has its journal in {theirs}, not in {args.state_dir}",
+            f"give --state-dir {theirs}",
+            code="agent-of-other-state",
         )
     if not agent.info.has_journal:
-        raise CommandFailed(f"the journal in {args.state_dir} is not the agent's", TAKEN)
+        raise CommandFailed(f"the journal in {args.state_dir} is not the agent's", TAKEN, code="journal-gone")
 
 
 def _host() -> Host | None:
@@ -108,22 +125,25 @@ def _host() -> Host | None:
         return None
 
 
-def _agent(found: Presence) -> dict[str, Any]:
-    return {
-        "agent": found.agent and _described(found.agent),
-        "why": found.why,
-        "silent": found.process,
-    }
+def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
+    """Without an agent that looks after it, if it guards anybody."""
+    if not attachments or not any(attachments.values()):
+        return
+    try:
+        with Namespace.own() as host:
+            yield from findings.of_table(TABLE.check(Scope(host)))
+    except KernelError:
+        return
 
 
-def _described(agent: Running) -> dict[str, Any]:
-    return {
-        "version": agent.info.version,
-        "process": agent.process or agent.info.process,
-        "started": agent.info.started,
-        "mtu": agent.info.mtu,
-        "under_way": agent.info.under_way,
-    }
+def _described(agent: Running) -> AgentStatus:
+    return AgentStatus(
+        version=agent.info.version,
+        process=agent.process or agent.info.process,
+        started=agent.info.started,
+        mtu=agent.info.mtu,
+        under_way=agent.info.under_way,
+    )
 
 
 def _networks(directory: str) -> tuple[list[NodeNetwork], list[Problem]]:
@@ -133,33 +153,52 @@ def _networks(directory: str) -> tuple[list[NodeNetwork], list[Problem]]:
         return [], [Problem(directory, error)]
 
 
-def _outside(pools: Sequence[Pool], known: Ledger) -> list[str]:
+def _outside(pools: Sequence[Pool], networks: Sequence[findings.Described], known: Ledger) -> tuple[str, ...]:
     """Addresses of attachments that no pool has (any more): they are in no count of a pool."""
+    held_in = {pool.cidr: pool.held or 0 for it in networks for pool in it.status.pools}
+    if sum(held_in.values()) == sum(known.count_held()) and not _overlap_each_other(pools):
+        return ()
     held = [ip for _, ip, _ in known.held() if not any(ip in pool for pool in pools)]
-    return [shown_ip(ip) for ip in sorted(held, key=lambda ip: (len(ip), ip))]
+    return tuple(shown_ip(ip) for ip in sorted(held, key=lambda ip: (len(ip), ip)))
 
 
-def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "path": found.path,
-        "cniVersion": found.config.cni_version,
-        "mtu": found.network and found.network.mtu,
-        "pools": [] if found.network is None else _usage(found.network, known),
-        "error": found.error,
-        "trouble": _trouble(found.network, known, host),
-    }
+def _overlap_each_other(pools: Sequence[Pool]) -> bool:
+    """Then one address is counted by two of them."""
+    spans = sorted((pool.family, pool.low, pool.high) for pool in pools)
+    return any(one[0] == other[0] and other[1] <= one[2] for one, other in pairwise(spans))
 
 
-def _trouble(network: Network | None, known: Ledger | None, host: Host | None) -> str:
-    """As CNI's STATUS would have it; without a journal, of the host alone."""
-    if network is None or host is None:
-        return ""
-    return lack_of(network, host, known) if known else host.lacks(network.pools, network.mtu)
-
-
-def _usage(network: Network, known: Ledger | None) -> list[dict[str, Any]]:
+def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> findings.Described:
     """Without a journal that can be read, nobody knows what is free."""
-    holdings = SqlHoldings((known or empty()).connection)
-    counted = [to_builtins(it) for it in usage(network.pools, holdings, SCOPE, boottime(), network.cooldown)]
-    return counted if known is not None else [it | dict.fromkeys(USAGE) for it in counted]
+    network = found.network
+    pools: tuple[PoolStatus, ...] = ()
+    lacking = exhausted = ""
+    if network is not None:
+        holdings = SqlHoldings((known or empty()).connection)
+        pools = tuple(
+            PoolStatus(
+                cidr=it.cidr,
+                capacity=it.capacity,
+                held=it.held if known else None,
+                resting=it.resting if known else None,
+                free=it.free if known else None,
+            )
+            for it in usage(network.pools, holdings, SCOPE, boottime(), network.cooldown)
+        )
+        lacking = host.lacks(network.pools, network.mtu) if host else ""
+        if known and host and not lacking:
+            others = SqlHoldings(known.connection, host.addresses)
+            exhausted = (
+                would_allocate(network.pools, others, scope=SCOPE, now=boottime(), cooldown=network.cooldown)
+                or ""
+            )
+    status = NetworkStatus(
+        name=found.name,
+        path=found.path,
+        cni_version=found.config.cni_version,
+        mtu=None if network is None else network.mtu,
+        pools=pools,
+        error=found.error,
+        trouble=lacking or exhausted,
+    )
+    return findings.Described(status, lacking, exhausted)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from ..findings import Finding
 from ..ipam import Pool
 from ..kernel import KernelError, Namespace
 from ..kernel.errors import ABSENT, Refused
@@ -22,6 +23,8 @@ from ..modes.names import PREFIX
 # VPNs write a default route as two halves, 0.0.0.0/1 and 128.0.0.0/1.
 _DEFAULT = 1
 _SHOWN = 3
+# In what the kernel says of a route (struct rtmsg), who made it: of thousands, nearly all are ours.
+_PROTOCOL_AT = 5
 
 
 class HostNetwork(Struct, frozen=True):
@@ -45,14 +48,24 @@ class HostNetwork(Struct, frozen=True):
 
 
 def warnings_of(pools: Iterable[Pool], networks: Sequence[HostNetwork]) -> list[str]:
+    return [f"{it.text}; {it.next}" for it in findings_of(pools, networks)]
+
+
+def findings_of(pools: Iterable[Pool], networks: Sequence[HostNetwork]) -> list[Finding]:
     found = []
     for pool in pools:
         shown = [str(it) for it in networks if it.overlaps(pool)]
         if shown:
             more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
             found.append(
-                f"pool {pool.cidr} overlaps {', '.join(shown[:_SHOWN])}{more} of this host: a container and "
-                "a machine there may have the same address; exclude that part, or choose another pool"
+                Finding(
+                    code="pool-overlap",
+                    severity="warning",
+                    subject=pool.cidr,
+                    text=f"pool {pool.cidr} overlaps {', '.join(shown[:_SHOWN])}{more} of this host: a "
+                    "container and a machine there may have the same address",
+                    next="exclude that part, or choose another pool",
+                )
             )
     return found
 
@@ -61,8 +74,7 @@ def host_networks() -> list[HostNetwork]:
     """Those of the calling thread's namespace, each once; none if the kernel does not tell."""
     try:
         with Namespace.own() as host:
-            listed = map(link.decode_entry, host.route.dump(link.GET, link.everything()))
-            links = {entry.index: entry.name for entry in listed}
+            links = _Links(host)
             found = [*_of_addresses(host, links), *_of_routes(host, links)]
     except KernelError:
         return []
@@ -70,23 +82,45 @@ def host_networks() -> list[HostNetwork]:
     return list({(it.packed, it.prefix, it.link): it for it in found}.values())
 
 
-def _of_addresses(host: Namespace, links: dict[int, str]) -> Iterator[HostNetwork]:
+class _Links(dict[int, str]):
+    """Names by number, asked for one by one: nearly all links of a busy host are ours."""
+
+    def __init__(self, host: Namespace) -> None:
+        self._host = host
+
+    def __missing__(self, index: int) -> str:
+        name = ""
+        try:
+            answer = self._host.route.ask(link.GET, link.get(index)) if index else None
+            name = "" if answer is None else link.decode(answer).name
+        except Refused as refused:
+            if refused.errno not in ABSENT:  # it went just now
+                raise
+        self[index] = name
+        return name
+
+
+def _of_addresses(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
     """Also of links that are down, and have no route yet."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for payload in host.route.dump(address.GET, address.of_link(0, family)):
             found = address.decode(payload)
             ip = packed_ip(found.peer or found.address)
             if found.prefix < len(ip) * 8:
-                yield HostNetwork(_masked(ip, found.prefix), found.prefix, links.get(found.index, ""), True)
+                yield HostNetwork(_masked(ip, found.prefix), found.prefix, links[found.index], True)
 
 
-def _of_routes(host: Namespace, links: dict[int, str]) -> Iterator[HostNetwork]:
+def _of_routes(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
     """Of the main table, but ours."""
     for family in (socket.AF_INET, socket.AF_INET6):
-        for found in map(route.decode, _dumped(host, family)):
-            names = [links.get(hop.index or 0, "") for hop in found.hops]
-            ours = found.protocol == PROTOCOL or any(name.startswith(PREFIX) for name in names)
-            if found.kind == route.UNICAST and found.prefix > _DEFAULT and not ours:
+        for payload in _dumped(host, family):
+            if payload[_PROTOCOL_AT] == PROTOCOL:
+                continue
+            found = route.decode(payload)
+            if found.kind != route.UNICAST or found.prefix <= _DEFAULT:
+                continue
+            names = [links[hop.index or 0] for hop in found.hops]
+            if not any(name.startswith(PREFIX) for name in names):
                 near = all(hop.gateway is None for hop in found.hops)
                 yield HostNetwork(found.destination, found.prefix, ", ".join(filter(None, names)), near)
 

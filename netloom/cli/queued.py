@@ -30,7 +30,7 @@ def queued(directory: str) -> list[Queued]:
             return []
     except OSError:
         return []
-    from ..agent.intents import waiting  # with all that an agent is made of
+    from ..agent.intent_files import waiting
     from ..agent.protocol import ProtocolError, decode
 
     found = []

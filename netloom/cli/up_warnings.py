@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from .. import __version__
+from ..agent.networks import NodeNetwork, files_before, node_networks
 from . import overlap
 from .conflist import Decision
-from .networks import NodeNetwork, files_before, node_networks
 from .node_report import obstacles, report
 from .place import SOCKET
+from .up_agent import AgentPart
 
 
-def warnings_of(
-    args: argparse.Namespace, done: Mapping[str, Mapping[str, Any]], wrote: Decision
-) -> list[str]:
+def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> list[str]:
     networks = node_networks(args.conf_dir)
     return [
-        *_of_agent(args, done["agent"]),
+        *_of_agent(args, agent),
         *_of_order(wrote.path),
         *_of_keys(wrote),
         *_of_families(wrote),
@@ -33,15 +31,16 @@ def obstacles_of(args: argparse.Namespace) -> list[str]:
     return obstacles(report(args))
 
 
-def _of_agent(args: argparse.Namespace, agent: Mapping[str, Any]) -> list[str]:
+def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:
     warnings = []
-    if agent["change"] == "none":
+    if agent.change == "none":
         warnings.append(
             f"no agent answers at {args.socket}: nothing can be attached until one runs; a service "
             "manager starts it with `netloom agent`, or `netloom up` without --no-agent does"
         )
-    elif agent["version"] != __version__:
-        warnings.append(f"the agent has version {agent['version']}, and this is {__version__}")
+    elif agent.version != __version__:
+        instead = f"; `systemctl restart {agent.unit}` starts this one" if agent.unit else ""
+        warnings.append(f"the agent has version {agent.version}, and this is {__version__}{instead}")
     if args.socket != (os.environ.get("NETLOOM_SOCKET") or SOCKET):
         warnings.append(
             f"the plugin looks for the agent at {SOCKET}: give your runtime NETLOOM_SOCKET={args.socket}"

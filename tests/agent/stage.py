@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from netloom.agent.audit import Finding, audit
+from netloom.agent.audit import audit
 from netloom.agent.protocol import LENGTH, Head, encode
+from netloom.findings import Finding
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace

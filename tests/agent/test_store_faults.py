@@ -78,10 +78,12 @@ def test_del_on_a_full_disk_succeeds_and_takes_the_link(node: Node, disk: SmallD
 def test_a_del_that_is_repeated_on_a_full_disk_is_one_intent(node: Node, disk: SmallDisk) -> None:
     container = node.container()
     node.add(container)
-    disk.fill()
     for _ in range(3):
+        disk.fill()  # what the journal has just given back, too
         node.delete(container)
-    assert len(node.intents()) == 1
+        assert len(node.intents()) <= 1
+    # There is one as long as the journal could not take it.
+    assert eventually(lambda: len(node.intents()) == len(node.ledger().of_container(container)))
 
 
 def test_a_del_of_what_never_was_on_a_full_disk_leaves_no_intent(node: Node, disk: SmallDisk) -> None:
@@ -299,6 +301,7 @@ def test_a_journal_of_a_later_version_is_refused_and_not_changed(node: Node) -> 
     node.stop()
     with sqlite3.connect(journal(node)) as connection:
         connection.execute("PRAGMA user_version = 99")
+        connection.execute("UPDATE fact SET value = '99' WHERE name = 'readable_by'")
     connection.close()
     before = digest(journal(node))
     node.start(ready=False)
@@ -340,7 +343,7 @@ def test_of_a_wal_that_was_torn_the_whole_transactions_count(node: Node, lost: i
     node.start()
     first, last = node.container(), node.container()
     node.add(first)
-    assert eventually(lambda: len(node.ledger().operations()) == 1)
+    assert eventually(lambda: "ADD" in [it.verb for it in node.ledger().operations()])
     node.add(last)
     node.kill()
     wal = journal(node).with_name("journal.db-wal")

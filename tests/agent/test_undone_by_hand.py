@@ -27,7 +27,7 @@ BREAKS = {
 def test_the_guard_stands_again(running: Node, command: str) -> None:
     running.add(running.container())
     running.inside("nft", command)
-    assert any(finding.what == "table" for finding in running.audit())
+    assert any(finding.code == "table-broken" for finding in running.audit())
     assert eventually(lambda: running.audit() == [])
 
 

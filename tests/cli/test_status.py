@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,7 +176,16 @@ def test_an_agent_that_does_not_listen_yet_is_not_started_once_more(bare: Machin
     outcome = bare.run("status")
     report = outcome.document
     assert (outcome.status, report["agent"], report["silent"]) == (1, None, started.pid)
-    assert "`netloom up`" not in bare.on_a_terminal("status").stdout.partition("next:")[2]
+    (finding,) = [it for it in report["findings"] if it["severity"] == "error"]
+    assert (finding["code"], finding["subject"]) == ("agent-halted", f"process {started.pid}")
+    assert "`netloom up`" not in finding["next"]
+
+
+def test_an_agent_that_listens_elsewhere_is_not_started_once_more(machine: Machine) -> None:
+    report = machine.run("status", "--socket", str(machine.node.directory / "another")).document
+    (finding,) = report["findings"]
+    assert (finding["code"], finding["subject"]) == ("agent-elsewhere", f"process {machine.agent}")
+    assert "`netloom up`" not in finding["next"]
 
 
 def test_addresses_of_a_pool_that_is_no_longer_configured_are_shown(machine: Machine) -> None:
@@ -279,3 +290,13 @@ def test_another_state_directory_than_the_agents_is_named(machine: Machine, tmp_
     outcome = machine.run("status", "--state-dir", str(tmp_path))
     assert (outcome.status, outcome.document["attachments"]) == (1, None)
     assert f"--state-dir {machine.node.state_dir}" in outcome.document["next"]
+
+
+def test_nothing_of_the_agents_own_is_loaded_for_it(machine: Machine) -> None:
+    """What is loaded is most of the time that it takes."""
+    script = "import sys; from netloom.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
+    words = machine.node.command(sys.executable, "-c", script, "status", "--json")
+    done = subprocess.run(words, env=machine.stage.env, capture_output=True, text=True, check=True)
+    modules = set(done.stderr.split())
+    assert "netloom.cli.node_report" in modules
+    assert modules.isdisjoint({"asyncio", "netloom.agent.node", "netloom.catalogue", "tomllib"})

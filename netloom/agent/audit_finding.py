@@ -1,0 +1,40 @@
+"""What an audit finds, each with what to do about it; and what a running agent does about it by itself."""
+
+from __future__ import annotations
+
+from ..findings import Finding
+
+_DEFECT = (
+    "this is a defect of netloom: please report it, with what `netloom bundle` packs; `netloom cni del` and "
+    "`netloom cni add` bring the attachment to rights"
+)
+_BY_ITSELF = "a running agent sees to it within a minute; `netloom up` starts one"
+
+_ADVICE = {
+    "table-broken": "a running agent lays it down anew within a second; `netloom up` starts one",
+    "attachment-unfinished": _BY_ITSELF,
+    "netns-stale": (
+        "a running agent releases it half a minute after the namespace is gone; `netloom gc` does it at once"
+    ),
+    "netns-busy": "`netloom doctor` names who holds it: end or restart that; its links go with it",
+    "plan-unreadable": (
+        "detach it with its container, or with `netloom cni del`; `netloom ls --wide` has its names"
+    ),
+    "kernel-silent": "the finding ends with the kernel's own words; ask once more with `netloom check`",
+    "link-orphaned": "make sure that no container uses it, then `ip link del {subject}`",
+    "element-orphaned": (
+        "it goes with the agent's next start (`netloom down`, `netloom up`), unless its link is there"
+    ),
+    "object-missing": f"{_BY_ITSELF}; `netloom check --repair` does it at once",
+    "object-changed": (
+        "somebody has changed it, and the agent leaves it so: change it back, or let "
+        "`netloom check --repair` do it"
+    ),
+}
+
+
+def finding(code: str, text: str, subject: object) -> Finding:
+    about = str(subject)
+    return Finding(
+        code=code, text=text, subject=about, next=_ADVICE.get(code, _DEFECT).replace("{subject}", about)
+    )

@@ -1,0 +1,69 @@
+"""What an agent does beside answering: it looks for what was lost, left or queued, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from . import intents
+from .collect import Collector
+from .drift import Drift
+from .node import Node
+from .recovery import answer_for_next_hop, finish, forget_rested, forward
+from .server import Server
+
+log = logging.getLogger(__name__)
+
+# Looking at every namespace's path costs a system call each.
+_COLLECT_EVERY = 10
+# Looking for addresses that rested for a day costs a look at all that rest.
+_FORGET_EVERY = 3600
+
+
+async def tick(node: Node, server: Server) -> None:
+    """Until it is cancelled. What fails is told of, and does not keep the others from being done."""
+    collector, drift = Collector(node), Drift(node)
+    number = 0
+    while True:
+        await asyncio.sleep(node.settings.tick)
+        number += 1
+        node.ticked = time.monotonic()
+        node.look_after_journal()
+        server.keep_in_place()
+        work: list[Callable[[], Awaitable[object]]] = [
+            lambda: intents.replay(node),
+            lambda: finish(node),
+            node.look_at_host,
+            lambda: forward(node),
+            lambda: answer_for_next_hop(node),
+            drift.look_after_table,
+            drift.look_after_recent,
+            drift.sweep,
+        ]
+        if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
+            work.append(collector.round)
+        if number % _FORGET_EVERY == 0:
+            work.append(lambda: forget_rested(node))
+        for step in work:
+            try:
+                await step()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("a part of the slow work failed")
+
+
+async def go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Whatever happens to it, it is begun again."""
+    while True:
+        with suppress(OSError):
+            try:
+                await work()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("%s failed; trying again", what)
+        await asyncio.sleep(1)

@@ -1,0 +1,133 @@
+"""What `netloom doctor --fix` does about findings. Each is harmless, and can be taken back.
+
+Files are written down like those that `netloom up` installs, and go with `netloom down --purge`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ...agent.install import (
+    EXECUTABLE,
+    READABLE,
+    NotBuilt,
+    keep_receipt,
+    missing_directories,
+    put,
+    receipt,
+    shipped_plugin,
+)
+from ...agent.repairing import AT_A_TIME, Key, Wish
+from ...findings import Finding
+from ..asking import ask
+from ..failure import CommandFailed
+from .boot_settings import path_of
+from .services import NETWORKD_CONTENT, NETWORKD_DROP_IN, NM_CONTENT, NM_DROP_IN
+
+# For what the agent is asked to do.
+_PATIENCE = 60.0
+
+
+class Fix(Struct, frozen=True, kw_only=True):
+    """What was done about a finding, or would be."""
+
+    code: Annotated[str, Meta(description="of the finding")]
+    subject: Annotated[str, Meta(description="what the finding is about")]
+    text: Annotated[str, Meta(description="what was done, or with --dry-run would be")]
+    done: Annotated[bool, Meta(description="whether it was")]
+    error: Annotated[str, Meta(description="why it could not be done; empty if it was")] = ""
+
+
+def fix(args: argparse.Namespace, found: Iterable[Finding], *, dry_run: bool) -> list[Fix]:
+    """What has a fix gets it, once for each subject."""
+    wanted: dict[str, dict[str, Finding]] = {}
+    for it in found:
+        if it.fix:
+            wanted.setdefault(it.code, {}).setdefault(it.subject, it)
+    return [
+        done
+        for code, findings in wanted.items()
+        for done in _fixed(args, code, list(findings.values()), dry_run=dry_run)
+    ]
+
+
+def _fixed(
+    args: argparse.Namespace, code: str, findings: Sequence[Finding], *, dry_run: bool
+) -> Iterator[Fix]:
+    together = [findings] if code in _BY_AGENT else [[it] for it in findings]
+    for some in together:
+        why = "" if dry_run else _tried(args, code, some)
+        for it in some:
+            done = not dry_run and not why
+            yield Fix(code=code, subject=it.subject, text=it.fix, done=done, error=why)
+
+
+def _tried(args: argparse.Namespace, code: str, findings: Sequence[Finding]) -> str:
+    """Why it could not be done; empty if it was."""
+    try:
+        if code in _BY_AGENT:
+            _BY_AGENT[code](args, findings)
+        else:
+            _FIXES[code](args, findings[0])
+    except OSError as error:
+        return f"{error.strerror}: {error.filename}"
+    except (NotBuilt, CommandFailed) as error:
+        return str(error)
+    return ""
+
+
+def _collect(args: argparse.Namespace, _: Sequence[Finding]) -> None:
+    ask(args, "collect", timeout=_PATIENCE)
+
+
+def _repair(args: argparse.Namespace, findings: Sequence[Finding]) -> None:
+    keys = [cast(Key, tuple(it.subject.split("/"))) for it in findings]
+    for start in range(0, len(keys), AT_A_TIME):
+        wish = Wish(keys[start : start + AT_A_TIME])
+        ask(args, "repair", msgspec.json.encode(wish), timeout=_PATIENCE)
+
+
+def _switch_on(_: argparse.Namespace, found: Finding) -> None:
+    with open(path_of(found.subject), "w") as file:
+        file.write("1")
+
+
+def _install_plugin(args: argparse.Namespace, found: Finding) -> None:
+    _write(args, found.subject, shipped_plugin(), EXECUTABLE)
+
+
+def _tell_networkd(args: argparse.Namespace, _: Finding) -> None:
+    _write(args, NETWORKD_DROP_IN, NETWORKD_CONTENT.encode(), READABLE)
+
+
+def _tell_network_manager(args: argparse.Namespace, _: Finding) -> None:
+    _write(args, NM_DROP_IN, NM_CONTENT.encode(), READABLE)
+
+
+def _write(args: argparse.Namespace, path: str, content: bytes, mode: int) -> None:
+    missing = missing_directories(path)
+    put(path, content, mode)
+    keep_receipt(args.state_dir, receipt(args.state_dir).adding(path, content, missing))
+
+
+# Of many, with one question to the agent.
+_BY_AGENT: Mapping[str, Callable[[argparse.Namespace, Sequence[Finding]], None]] = {
+    "netns-stale": _collect,
+    "attachment-unfinished": _collect,
+    "element-orphaned": _collect,
+    "object-missing": _repair,
+}
+_FIXES: Mapping[str, Callable[[argparse.Namespace, Finding], None]] = {
+    "sysctl-forwarding": _switch_on,
+    "plugin-missing": _install_plugin,
+    "plugin-differs": _install_plugin,
+    "plugin-not-executable": _install_plugin,
+    "networkd-interferes": _tell_networkd,
+    "networkmanager-interferes": _tell_network_manager,
+}
+FIXABLE = frozenset({*_BY_AGENT, *_FIXES})

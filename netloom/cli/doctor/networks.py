@@ -1,0 +1,74 @@
+"""The files of networks as runtimes find them: whose come first, which are there twice, what is misspelt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ...agent.networks import files_before, misspellings, plugin_of
+from ...cni import CNIError, NetworkConfig, load_networks
+from ...findings import Finding
+from .ground import Ground
+
+# Runtimes have one for themselves, which is no network for containers.
+_OWN_TO_RUNTIMES = frozenset({"loopback"})
+
+
+def look(ground: Ground) -> Iterator[Finding]:
+    directory = ground.args.conf_dir
+    try:
+        loaded = load_networks(directory).networks
+    except CNIError:
+        return  # which the node's look tells of
+    ours = sorted(it.path for it in loaded if plugin_of(it.network) is not None)
+    if not ours:
+        return
+    others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
+    before = [path for path in files_before(ours[0]) if path in others]
+    for path in before:
+        yield Finding(
+            code="network-shadowed",
+            severity="warning",
+            subject=path,
+            text=f"{path} (network {others[path].name}) sorts before {os.path.basename(ours[0])}: a runtime "
+            "that takes the first file of a directory, as containerd and CRI-O do, takes that one",
+            next=f"move it away if containers are to get netloom's (`mv {path} {path}.off`), or rename one "
+            "of the two",
+        )
+    for path, network in others.items():
+        if path not in before:
+            yield Finding(
+                code="other-cni",
+                severity="warning",
+                subject=path,
+                text=f"another container network is configured here, too: {network.name}, in {path}",
+                next="keep it if a runtime uses it by its name; else move it away",
+            )
+    yield from _twice({it.path: it.network.name for it in loaded}, set(ours))
+    for it in ground.networks:
+        for text in misspellings(it.config):
+            yield Finding(
+                code="network-typo",
+                severity="warning",
+                subject=it.path,
+                text=f"{it.path}: {text}",
+                next="spell it so, or remove it; `netloom cni validate` checks the file",
+            )
+
+
+def _is_own(network: NetworkConfig) -> bool:
+    return all(plugin.type in _OWN_TO_RUNTIMES for plugin in network.plugins)
+
+
+def _twice(names: dict[str, str], ours: set[str]) -> Iterator[Finding]:
+    paths: dict[str, list[str]] = {}
+    for path, name in names.items():
+        paths.setdefault(name, []).append(path)
+    for name, found in paths.items():
+        if len(found) > 1 and ours & set(found):
+            yield Finding(
+                code="network-twice",
+                subject=name,
+                text=f"network {name} has {len(found)} files: {', '.join(sorted(found))}",
+                next="remove all but one of them, or give each a `name` of its own",
+            )

@@ -1,0 +1,190 @@
+"""What is wrong with a node, from what its report has: each with a code, what it is about, and what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from .. import __version__
+from ..agent.info import Info
+from ..agent.networks import FILE
+from ..agent.status import lack_of_space
+from ..findings import Finding, Severity
+from ..kernel import Difference
+from ..modes.table import TABLE
+from .agent_presence import Presence
+from .failure import CommandFailed
+from .journal import journal_path
+from .node_document import NetworkStatus, PoolStatus, Unreadable
+
+# Of a pool: this much of it held, and it is nearly used up.
+_NEARLY = 0.9
+_SHOWN = 3
+_MEND = "mend it; `netloom cni validate` checks it"
+_WRITE_ANEW = ", or let `netloom up --force` write it anew, with the --pool and other options that you want"
+_REMEDY = {
+    "pool-exhausted": "wait until addresses have rested, detach something (`netloom gc --dry-run` shows what "
+    "is left over), or give the network another pool: `netloom up --pool CIDR`",
+    "pool-nearly-exhausted": "give the network another pool before it is: `netloom up --pool CIDR`",
+}
+_SPACE = "free space on that disk; the agent goes on by itself"
+# Of several, these are told by the one before.
+_EFFECTS = {"journal-unwritable": ("disk-full", "journal-read-only")}
+
+
+class Described(Struct, frozen=True):
+    """A network as the report has it; what the host lacks for it, and why it has no address left."""
+
+    status: NetworkStatus
+    lacking: str
+    exhausted: str
+
+
+def of_presence(found: Presence, socket: str) -> Iterator[Finding]:
+    if found.agent is None:
+        subject = socket if found.process is None else f"process {found.process}"
+        yield Finding(code=found.code, text=found.why, next=found.advice, subject=subject)
+
+
+def of_agent(info: Info) -> Iterator[Finding]:
+    known = {it.text for it in info.findings}
+    yield from info.findings
+    for text in info.troubles:
+        if text not in known:  # of an agent that knows no codes yet
+            code = "agent-troubled" if info.has_journal else "journal-gone"
+            yield Finding(code=code, text=text, next="do as the message says", subject=info.state_dir)
+    if (info.version, info.table) != (__version__, TABLE.comment):
+        version = "another build" if info.version == __version__ else f"version {info.version}"
+        yield Finding(
+            code="agent-outdated",
+            severity="warning",
+            subject=f"process {info.process}",
+            text=f"the agent that runs is {version}, and this command is {__version__}",
+            next="`netloom up` replaces it; containers keep their networks",
+        )
+
+
+def of_table(differences: Iterable[Difference]) -> Iterator[Finding]:
+    listed = [str(it) for it in differences]
+    if listed:
+        yield Finding(
+            code="table-broken",
+            subject=TABLE.name,
+            text=f"netloom's table is not whole: {'; '.join(listed[:_SHOWN])}",
+            next="`netloom up` starts an agent, which lays it down anew",
+        )
+
+
+def of_journal(error: CommandFailed, state_dir: str) -> Finding:
+    subject = "" if error.code == "agent-of-other-state" else journal_path(state_dir)
+    return Finding(code=error.code, text=str(error), next=error.advice, subject=subject)
+
+
+def of_disk(state_dir: str) -> Iterator[Finding]:
+    """Of the journal's disk: full, or not to be written to. Nothing is written to find out."""
+    full = lack_of_space(state_dir)
+    if full:
+        yield Finding(code="disk-full", text=full, next=_SPACE, subject=state_dir)
+    path = journal_path(state_dir)
+    for it in (path, state_dir):
+        if os.path.exists(it) and not os.access(it, os.W_OK):
+            yield _read_only(it, state_dir)
+            return
+
+
+def _read_only(path: str, state_dir: str) -> Finding:
+    if os.statvfs(state_dir).f_flag & os.ST_RDONLY:
+        text = f"the disk of {state_dir} is mounted read-only: the journal takes no changes"
+        remedy = f"`mount -o remount,rw {_mount_point(state_dir)}`; if the kernel did it, `dmesg` tells why"
+    else:
+        text = f"{path} may not be written, not even by root: it may be immutable"
+        remedy = f"`chattr -i {path}`, and look at its permissions"
+    return Finding(code="journal-read-only", text=text, next=remedy, subject=path)
+
+
+def _mount_point(path: str) -> str:
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def of_networks(
+    networks: Sequence[Described], unreadable: Sequence[Unreadable], directory: str
+) -> Iterator[Finding]:
+    for it in networks:
+        if it.status.error:
+            yield _broken(it.status.path, f"{it.status.name} cannot work: {it.status.error}")
+        elif it.lacking:
+            yield _of_network("host-lacks", it.status, it.lacking)
+        elif it.exhausted:
+            yield _of_network("pool-exhausted", it.status, it.exhausted)
+        else:
+            yield from _nearly_exhausted(it.status)
+    for file in unreadable:
+        yield _broken(file.path, file.error)
+    if not networks and not unreadable:
+        yield Finding(
+            code="network-none",
+            severity="warning",
+            subject=directory,
+            text=f"no network of netloom is configured in {directory}",
+            next="`netloom up` writes one",
+        )
+
+
+def _broken(path: str, error: str) -> Finding:
+    anew = _WRITE_ANEW if os.path.basename(path) == FILE else ""
+    return Finding(code="network-broken", text=f"{path}: {error}", next=f"{_MEND}{anew}", subject=path)
+
+
+def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity = "error") -> Finding:
+    remedy = _REMEDY.get(code, "")
+    if not remedy:  # what the host lacks ends with what to do
+        text, _, remedy = text.partition(": ")
+    before = "" if severity == "warning" else f"nothing can be attached to {network.name} now: "
+    return Finding(code=code, severity=severity, subject=network.name, text=f"{before}{text}", next=remedy)
+
+
+def _nearly_exhausted(network: NetworkStatus) -> Iterator[Finding]:
+    for of_family in (_of_family(network.pools, ":"), _of_family(network.pools, ".")):
+        capacity = sum(it.capacity for it in of_family)
+        held = sum(it.held or 0 for it in of_family)
+        if capacity and held >= capacity * _NEARLY:
+            names = ", ".join(it.cidr for it in of_family)
+            yield _of_network(
+                "pool-nearly-exhausted",
+                network,
+                f"network {network.name} has few addresses left: {held} of {capacity} in {names} are held",
+                "warning",
+            )
+
+
+def _of_family(pools: Iterable[PoolStatus], mark: str) -> list[PoolStatus]:
+    return [it for it in pools if mark in it.cidr.partition("/")[0]]
+
+
+def of_intents(count: int, directory: str, has_agent: bool) -> Iterator[Finding]:
+    """An agent does them at once; what it could not do stays, and its log tells why."""
+    if count:
+        yield Finding(
+            code="queued-dels",
+            severity="warning",
+            subject=directory,
+            text=f"{count} DEL{' waits' if count == 1 else 's wait'} for the agent",
+            next="it does them within a second, unless something is in its way: its log tells"
+            if has_agent
+            else "the next agent does them before it serves: `netloom up`",
+        )
+
+
+def in_order(found: Iterable[Finding]) -> list[Finding]:
+    """Errors first; of causes and what only follows from them, the causes. Who says it first is heard."""
+    listed: list[Finding] = []
+    for it in found:
+        if not any((it.code, it.subject) == (known.code, known.subject) for known in listed):
+            listed.append(it)
+    codes = {it.code for it in listed}
+    kept = [it for it in listed if not codes & set(_EFFECTS.get(it.code, ()))]
+    return sorted(kept, key=lambda it: it.severity != "error")

@@ -1,0 +1,225 @@
+"""What `netloom doctor` says of other firewalls' rules is what the kernel does with packets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from .machine import Machine
+
+pytestmark = pytest.mark.kernel
+
+DROPS, MAY_DROP, PASSES = "error", "warning", None
+
+FORWARD = "type filter hook forward priority filter; policy"
+
+# Rules in a table of somebody else's, and what is to be said of them. `loom*` are containers' links.
+RULESETS = {
+    "a policy to drop": (f"chain f {{ {FORWARD} drop; }}", DROPS),
+    "a policy to accept": (f"chain f {{ {FORWARD} accept; }}", PASSES),
+    "another hook": ("chain f { type filter hook input priority filter; policy drop; }", PASSES),
+    "links that are let in": (f'chain f {{ {FORWARD} drop; iifname "loom*" accept; }}', PASSES),
+    "links that are let out": (f'chain f {{ {FORWARD} drop; oifname "loom*" accept; }}', PASSES),
+    "links of a set": (f'chain f {{ {FORWARD} drop; iifname {{ "eth0", "loom*" }} accept; }}', PASSES),
+    "links of others": (f'chain f {{ {FORWARD} drop; iifname {{ "eth0", "docker0" }} accept; }}', DROPS),
+    "all links but one": (f'chain f {{ {FORWARD} drop; iifname != "eth0" accept; }}', PASSES),
+    "pools that are let through": (
+        f"chain f {{ {FORWARD} drop; ip saddr 10.78.0.0/16 accept; ip6 saddr fd78::/64 accept; }}",
+        PASSES,
+    ),
+    "a larger network that is let through": (
+        f"chain f {{ {FORWARD} drop; ip saddr 10.0.0.0/8 accept; ip6 saddr fd00::/8 accept; }}",
+        PASSES,
+    ),
+    "a range that is let through": (
+        f"chain f {{ {FORWARD} drop; ip saddr 10.77.0.0-10.79.0.0 accept; meta nfproto ipv6 accept; }}",
+        PASSES,
+    ),
+    "another network that is let through": (
+        f"chain f {{ {FORWARD} drop; ip saddr 192.168.0.0/16 accept; ip6 saddr fd99::/64 accept; }}",
+        DROPS,
+    ),
+    "one family that is let through": (f"chain f {{ {FORWARD} drop; meta nfproto ipv4 accept; }}", DROPS),
+    "answers alone": (f"chain f {{ {FORWARD} drop; ct state established,related accept; }}", DROPS),
+    "answers, and what begins": (
+        f"chain f {{ {FORWARD} drop; ct state established,related accept; ct state new accept; }}",
+        PASSES,
+    ),
+    "answers by a map": (
+        f"chain f {{ {FORWARD} drop; ct state vmap {{ established : accept, new : accept }}; }}",
+        PASSES,
+    ),
+    "a rule that drops all": (f"chain f {{ {FORWARD} accept; drop; }}", DROPS),
+    "a rule that rejects all": (
+        f"chain f {{ {FORWARD} accept; reject with icmpx admin-prohibited; }}",
+        DROPS,
+    ),
+    "a rule that rejects the pools": (
+        f"chain f {{ {FORWARD} accept; ip daddr 10.78.0.0/16 reject; ip6 daddr fd78::/64 reject; }}",
+        DROPS,
+    ),
+    "a rule about a port": (f"chain f {{ {FORWARD} accept; tcp dport 25 drop; }}", PASSES),
+    "a rule about a mark": (f"chain f {{ {FORWARD} accept; meta mark 7 drop; }}", PASSES),
+    "a chain behind that drops": (
+        f"chain behind {{ drop; }}\nchain f {{ {FORWARD} accept; jump behind; }}",
+        DROPS,
+    ),
+    "a chain behind that returns": (
+        f"chain behind {{ return; }}\nchain f {{ {FORWARD} accept; jump behind; }}",
+        PASSES,
+    ),
+    "a chain behind that accepts": (
+        f'chain behind {{ iifname "loom*" accept; }}\nchain f {{ {FORWARD} drop; goto behind; }}',
+        PASSES,
+    ),
+    "a chain behind for others": (
+        f'chain behind {{ drop; }}\nchain f {{ {FORWARD} accept; iifname "docker0" jump behind; }}',
+        PASSES,
+    ),
+    "a drop before routing": (
+        'chain f { type filter hook prerouting priority filter; policy accept; iifname "loom*" drop; }',
+        DROPS,
+    ),
+    "a drop after routing": (
+        'chain f { type filter hook postrouting priority filter; policy accept; oifname "loom*" drop; }',
+        DROPS,
+    ),
+    "a set whose members are not known": (
+        f"set s {{ type ifname; }}\nchain f {{ {FORWARD} drop; iifname @s accept; }}",
+        MAY_DROP,
+    ),
+    "a mark that lets through": (f"chain f {{ {FORWARD} drop; meta mark 7 accept; }}", MAY_DROP),
+}
+
+
+class Street(NamedTuple):
+    machine: Machine
+    one: str
+    addresses: list[str]
+
+    def passes(self) -> bool:
+        return all(self.machine.node.ping(self.one, address) for address in self.addresses)
+
+    def findings(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.machine.run("doctor", "--only", "firewall").document["findings"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def street() -> Iterator[Street]:
+    """Two containers on a node, which reach each other."""
+    with tempfile.TemporaryDirectory(prefix="m-", dir="/run") as directory, Machine(Path(directory)) as made:
+        made.node.inside("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+        made.brought_up()
+        one, other = made.node.container(), made.node.container()
+        made.attach(one)
+        addresses = [it["address"].split("/")[0] for it in made.attach(other)["ips"]]
+        yield Street(made, one, addresses)
+
+
+@pytest.fixture(autouse=True)
+def _without_others(street: Street) -> Iterator[None]:
+    yield
+    for table in street.machine.tables:
+        if table != "table inet netloom":
+            street.machine.node.inside("nft", f"delete {table}")
+
+
+@pytest.mark.parametrize("name", RULESETS)
+def test_what_is_said_of_rules_is_what_they_do(street: Street, name: str) -> None:
+    rules, expected = RULESETS[name]
+    street.machine.node.inside("nft", f"table inet theirs {{\n{rules}\n}}")
+    assert [it["severity"] for it in street.findings()] == [expected] * (expected is not None)
+    if expected != MAY_DROP:
+        assert street.passes() == (expected is PASSES)
+
+
+def iptables(street: Street, *commands: str) -> None:
+    for command in commands:
+        for program in ("iptables", "ip6tables"):
+            street.machine.node.inside(program, *shlex.split(command))
+
+
+def test_a_firewall_as_docker_makes_it_is_named_and_its_own_chain_is_the_remedy(street: Street) -> None:
+    iptables(
+        street,
+        "-P FORWARD DROP",
+        "-N DOCKER-USER",
+        "-A DOCKER-USER -j RETURN",
+        "-A FORWARD -j DOCKER-USER",
+        "-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+        "-A FORWARD -i docker0 ! -o docker0 -j ACCEPT",
+        "-A FORWARD -i docker0 -o docker0 -j ACCEPT",
+    )
+    assert not street.passes()
+    found = street.findings()
+    assert [(it["code"], it["severity"], it["subject"]) for it in found] == [
+        ("foreign-drop", "error", "ip filter FORWARD"),
+        ("foreign-drop", "error", "ip6 filter FORWARD"),
+    ]
+    for it in found:
+        for command in re.findall("`([^`]+)`", it["next"]):
+            assert "DOCKER-USER" in command
+            street.machine.node.inside(*shlex.split(command))
+    assert street.passes()
+    assert street.findings() == []
+
+
+def test_what_cannot_be_told_of_a_chain_of_iptables_is_a_warning(street: Street) -> None:
+    iptables(street, "-P FORWARD DROP", "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")
+    assert {it["severity"] for it in street.findings()} == {"warning"}
+
+
+def test_a_firewall_that_lets_out_and_drops_answers_is_named(street: Street) -> None:
+    node = street.machine.node
+    node.inside("ip", "link", "add", "lan0", "type", "bridge")
+    try:
+        node.inside("ip", "link", "set", "lan0", "up")
+        node.inside("ip", "route", "add", "default", "dev", "lan0")
+        node.inside(
+            "nft",
+            f'table inet theirs {{\nchain f {{ {FORWARD} accept; iifname "lan0" oifname "loom*" drop; }}\n}}',
+        )
+        assert [it["severity"] for it in street.findings()] == ["error"]
+    finally:
+        node.inside("ip", "link", "del", "lan0")
+
+
+class TestLegacy:
+    """The old iptables, which nftables does not know of."""
+
+    @pytest.fixture(autouse=True)
+    def _with_iptables_of_old(self, street: Street) -> Iterator[None]:
+        node = street.machine.node
+        node.inside("iptables-legacy", "-L")
+        yield
+        node.inside("iptables-legacy", "-P", "FORWARD", "ACCEPT")
+        node.inside("iptables-legacy", "-F")
+
+    def test_tables_that_are_empty_are_no_finding(self, street: Street) -> None:
+        assert street.findings() == []
+
+    def test_a_policy_to_drop_is_found(self, street: Street) -> None:
+        street.machine.node.inside("iptables-legacy", "-P", "FORWARD", "DROP")
+        assert not street.passes()
+        (found,) = street.findings()
+        assert (found["code"], found["severity"]) == ("foreign-drop", "error")
+        assert found["subject"] == "iptables-legacy filter FORWARD"
+        for command in re.findall("`([^`]+)`", found["next"]):
+            street.machine.node.inside(*shlex.split(command))
+        assert street.passes()
+        assert "error" not in {it["severity"] for it in street.findings()}
+
+    def test_rules_are_a_warning(self, street: Street) -> None:
+        street.machine.node.inside(
+            "iptables-legacy", "-A", "INPUT", "-p", "tcp", "--dport", "25", "-j", "DROP"
+        )
+        assert [(it["code"], it["severity"], it["subject"]) for it in street.findings()] == [
+            ("legacy-iptables", "warning", "iptables-legacy")
+        ]
