@@ -6,14 +6,16 @@ PY := .venv/bin/python
 AREA ?=
 RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_runtime.py tests/plugin
 
-.PHONY: help setup demo test check lint types layers unit-runtime unit-rest bench fmt clean
+.PHONY: help setup demo test check lint types layers unit-runtime unit-rest bench dist docs fmt clean
 
 help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
 	@echo "make test     every test lane this machine can run"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
-	@echo "make bench    measure against real peers (AREA=agent, cni, kernel or services for one)"
+	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
 	@echo "make setup    what the four above share; says what it installs"
+	@echo "make dist     build the wheel, with the plugin in it, and the source archive into dist/"
+	@echo "make docs     bring the reference up to date, and build the site into build/site"
 	@echo "make clean    remove what setup and the runs have built"
 
 setup:
@@ -47,6 +49,16 @@ unit-rest:
 
 bench: setup
 	@$(PY) -m bench $(AREA)
+
+# Without the setup of tests and benchmarks: a compiler and Python are enough.
+dist:
+	@tools/dist
+
+# mkdocs-material would advertise its successor.
+docs: setup
+	@$(PY) -m tools.reference
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --clean
+	@echo "build/site/index.html"
 
 fmt: setup
 	@.venv/bin/ruff check --fix .

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.hosts import ask
-from netloom.agent.audit import Finding, audit
+from netloom.agent.audit import audit
 from netloom.agent.node import DEFAULT_SOCKET, DEFAULT_STATE_DIR, Settings
 from netloom.agent.protocol import Head, encode
+from netloom.findings import Finding
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace

@@ -13,24 +13,67 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
 
-from ..agent.planned import readable_plan
+from msgspec import Meta, Struct
+
 from ..cni import CNIError
-from ..journal import Attachment
-from ..kernel import Plan, Veth
-from ..kernel.values import shown_ip
-from ..modes import isolation, limits, masquerade, ports
+from ..journal import Attachment, State
 from .arguments import add_json
 from .failure import CommandFailed
 from .journal import ledger
 from .output import say
 from .place import add_conf_dir, add_place, intents_dir
+from .plan_facts import Bandwidth, HostPort, Masquerade, facts_of
 from .queued import queued
-from .views import age, for_a_person, print_json, table
+from .views import age, for_a_person, print_json, shown_ip, table
 
 # Of a container's ID, as other tools show it.
 _SHORT = 12
+
+
+class Workload(Struct, frozen=True):
+    """Who is attached, as the runtime said it; empty where it said nothing."""
+
+    namespace: Annotated[str, Meta(description="the pod's namespace")]
+    pod: Annotated[str, Meta(description="the pod's name")]
+    uid: Annotated[str, Meta(description="the pod's UID")]
+
+
+class Listed(Struct, frozen=True, rename={
+    "container_id": "containerID", "ifname": "ifName", "host_link": "hostLink", "host_ports": "hostPorts",
+    "masquerade": "ipMasq",
+}):  # fmt: skip
+    """An attachment: one interface of one container on one network."""
+
+    network: Annotated[str, Meta(description="the network's name")]
+    container_id: Annotated[str, Meta(description="the container, as the runtime names it")]
+    ifname: Annotated[str, Meta(description="the interface that the runtime asked for")]
+    addresses: Annotated[list[str], Meta(description="addresses that it holds, IPv4 first")]
+    mac: Annotated[str | None, Meta(description="MAC of the container's end; null: the plan cannot be read")]
+    mtu: Annotated[int | None, Meta(description="MTU of both ends; null: the plan cannot be read")]
+    host_link: Annotated[str, Meta(description="the host's end of the pair")]
+    host_ports: Annotated[list[HostPort], Meta(description="ports of the host that lead to it")]
+    bandwidth: Annotated[Bandwidth | None, Meta(description="its limits; null: none")]
+    masquerade: Annotated[Masquerade | None, Meta(description="what is masqueraded; null: nothing")]
+    isolation: Annotated[
+        Literal["none", "networks", "containers"], Meta(description="whom it is kept apart from")
+    ]
+    netns: Annotated[str, Meta(description="path of its namespace, as the runtime gave it")]
+    state: Annotated[State, Meta(description="how far it is: being attached, attached, being detached")]
+    queued: Annotated[bool, Meta(description="whether its DEL waits for the agent")]
+    created: Annotated[float, Meta(description="when it was attached, in seconds since 1970")]
+    workload: Annotated[Workload, Meta(description="whose it is")]
+
+
+OUTPUT = list[Listed]
+
+
+class _Found(NamedTuple):
+    row: Attachment
+    addresses: list[str]
+    is_queued: bool
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +85,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = _found(args)
+    found = list(_found(args))
     is_unknown = not found and args.network is not None and args.network not in _configured(args.conf_dir)
     if not for_a_person(args.json):
-        print_json(found)
+        print_json([_described(it) for it in found])
     elif found:
         header = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "POD", "HOST LINK", "STATE", "AGE"]
-        say(*table([_row(it, args.wide) for it in found], [*header, *(["NETNS"] if args.wide else [])]))
+        say(*table([_shown(it, args.wide) for it in found], [*header, *(["NETNS"] if args.wide else [])]))
     elif not is_unknown:
         say("nothing is attached" if args.network is None else f"nothing is attached to {args.network}")
     if is_unknown:
@@ -56,12 +99,13 @@ def run(args: argparse.Namespace) -> int:
             f"nothing is attached to a network {args.network!r}, and none of that name is configured in "
             f"{args.conf_dir}",
             "`netloom ls` lists everything that is attached, `netloom status` every network of netloom",
+            code="network-unknown",
         )
     return 0
 
 
 def _configured(directory: str) -> set[str]:
-    from .networks import node_networks  # which only an empty list has to wait for
+    from ..agent.networks import node_networks  # which only an empty list has to wait for
 
     try:
         return {network.name for network in node_networks(directory)}
@@ -69,66 +113,54 @@ def _configured(directory: str) -> set[str]:
         return set()
 
 
-def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _found(args: argparse.Namespace) -> Iterator[_Found]:
     with ledger(args) as journal:
         if journal is None:
-            return []
+            return
         addresses = defaultdict(list)
         for _, ip, number in journal.held():
             addresses[number].append(ip)
         rows = [it for it in journal.attachments() if args.network in (None, it.network)]
         rows.sort(key=lambda it: (it.network, it.id))
         dels = queued(intents_dir(args))
-        return [
-            _described(it, sorted(addresses[it.id], key=lambda ip: (len(ip), ip)))
-            | {"queued": any(one.is_about(it) for one in dels)}
-            for it in rows
-        ]
+        for it in rows:
+            ips = sorted(addresses[it.id], key=lambda ip: (len(ip), ip))
+            yield _Found(it, [shown_ip(ip) for ip in ips], any(one.is_about(it) for one in dels))
 
 
-def _described(row: Attachment, addresses: list[bytes]) -> dict[str, Any]:
-    plan = readable_plan(row) or Plan(())
-    veth = next((it for it in plan.objects if isinstance(it, Veth)), None)
-    return {
-        "network": row.network,
-        "containerID": row.container_id,
-        "ifName": row.ifname,
-        "addresses": [shown_ip(ip) for ip in addresses],
-        "mac": veth and veth.peer_mac,
-        "mtu": veth and veth.mtu,
-        "hostLink": row.host_link,
-        "hostPorts": [_port(it) for it in ports.of_plan(plan)],
-        "bandwidth": limits.described(plan),
-        "ipMasq": masquerade.described(plan),
-        "isolation": isolation.of_plan(plan),
-        "netns": row.netns,
-        "state": row.state,
-        "created": row.created_at,
-        "workload": {"namespace": row.namespace, "pod": row.pod, "uid": row.uid},
-    }
+def _described(it: _Found) -> Listed:
+    row, facts = it.row, facts_of(it.row.plan)
+    return Listed(
+        network=row.network,
+        container_id=row.container_id,
+        ifname=row.ifname,
+        addresses=it.addresses,
+        mac=facts.mac,
+        mtu=facts.mtu,
+        host_link=row.host_link,
+        host_ports=list(facts.ports),
+        bandwidth=facts.bandwidth,
+        masquerade=facts.masquerade,
+        isolation=facts.isolation,
+        netns=row.netns,
+        state=row.state,
+        queued=it.is_queued,
+        created=row.created_at,
+        workload=Workload(row.namespace, row.pod, row.uid),
+    )
 
 
-def _port(it: ports.HostPort) -> dict[str, Any]:
-    return {
-        "hostIP": it.host_ip,
-        "hostPort": it.host_port,
-        "protocol": it.protocol,
-        "containerIP": it.ip,
-        "containerPort": it.port,
-    }
-
-
-def _row(it: dict[str, Any], wide: bool) -> list[str]:
-    container, workload = it["containerID"], it["workload"]
-    row = [
-        it["network"],
-        container if wide else container[:_SHORT],
-        it["ifName"],
-        ",".join(it["addresses"]) or "-",
+def _shown(it: _Found, wide: bool) -> list[str]:
+    row = it.row
+    cells = [
+        row.network,
+        row.container_id if wide else row.container_id[:_SHORT],
+        row.ifname,
+        ",".join(it.addresses) or "-",
         # podman has pods without namespaces.
-        "/".join(filter(None, (workload["namespace"], workload["pod"]))) or "-",
-        it["hostLink"],
-        "DEL queued" if it["queued"] else it["state"],
-        age(time.time() - it["created"]),
+        "/".join(filter(None, (row.namespace, row.pod))) or "-",
+        row.host_link,
+        "DEL queued" if it.is_queued else row.state,
+        age(time.time() - row.created_at),
     ]
-    return [*row, it["netns"]] if wide else row
+    return [*cells, row.netns] if wide else cells

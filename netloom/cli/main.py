@@ -34,7 +34,7 @@ def _dispatch(words: list[str]) -> int:
         say(f"netloom {__version__}")
         return 0
     if words[:1] == ["__complete"]:
-        from .completion import print_candidates
+        from .candidates import print_candidates
 
         return print_candidates(words[1:])
     if "help" in words[:2]:  # `netloom help cni add`, `netloom cni help add`

@@ -58,6 +58,8 @@ def complain(*lines: str) -> None:
 
 def printable(text: str) -> str:
     """Somebody else's text without what would steer a terminal; line breaks stay."""
+    if text.isprintable():
+        return text
     return "".join(it if it.isprintable() or it in "\n\t" else ascii(it)[1:-1] for it in text)
 
 

@@ -11,21 +11,43 @@ examples:
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Annotated
 
-from ..journal import Attachment, Port
-from ..kernel.values import shown_ip
+from msgspec import Meta, Struct
+
+from ..journal import Attachment, Port, State
 from .arguments import add_json
 from .failure import UsageError
 from .journal import ledger
 from .output import say
 from .place import add_place, intents_dir
 from .queued import queued
-from .views import for_a_person, print_json, table
+from .views import for_a_person, print_json, shown_ip, table
 
 _HEADER = (
     "HOST IP", "PORT", "PROTOCOL", "CONTAINER IP", "PORT", "NETWORK", "CONTAINER", "INTERFACE", "STATE",
 )  # fmt: skip
+
+
+class HeldPort(Struct, frozen=True, rename={
+    "host_ip": "hostIP", "host_port": "hostPort", "container_ip": "containerIP",
+    "container_port": "containerPort", "container_id": "containerID", "ifname": "ifName",
+}):  # fmt: skip
+    """A port of the host that leads to a container, and who holds it."""
+
+    host_ip: Annotated[str, Meta(description="address of the host; empty: all of this family")]
+    host_port: Annotated[int, Meta(description="port of the host")]
+    protocol: Annotated[str, Meta(description="`tcp`, `udp` or `sctp`")]
+    container_ip: Annotated[str, Meta(description="the container's address that it leads to")]
+    container_port: Annotated[int, Meta(description="and the port there")]
+    network: Annotated[str, Meta(description="network of the attachment that holds it")]
+    container_id: Annotated[str, Meta(description="the container")]
+    ifname: Annotated[str, Meta(description="the container's interface")]
+    state: Annotated[State, Meta(description="how far the attachment is")]
+    queued: Annotated[bool, Meta(description="whether its DEL waits for the agent")]
+
+
+OUTPUT = list[HeldPort]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     wanted = None if args.port is None else _number(args.port)
-    found = [it for it in _found(args) if wanted in (None, it["hostPort"])]
+    found = [it for it in _found(args) if wanted in (None, it.host_port)]
     if not for_a_person(args.json):
         print_json(found)
     elif found:
@@ -52,7 +74,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _found(args: argparse.Namespace) -> list[HeldPort]:
     with ledger(args) as journal:
         if journal is None:
             return []
@@ -64,30 +86,30 @@ def _found(args: argparse.Namespace) -> list[dict[str, Any]]:
         ]
 
 
-def _described(port: Port, holder: Attachment, is_queued: bool) -> dict[str, Any]:
-    return {
-        "hostIP": shown_ip(port.host_ip) if any(port.host_ip) else "",
-        "hostPort": port.host_port,
-        "protocol": port.protocol,
-        "containerIP": shown_ip(port.ip),
-        "containerPort": port.port,
-        "network": holder.network,
-        "containerID": holder.container_id,
-        "ifName": holder.ifname,
-        "state": holder.state,
-        "queued": is_queued,
-    }
+def _described(port: Port, holder: Attachment, is_queued: bool) -> HeldPort:
+    return HeldPort(
+        host_ip=shown_ip(port.host_ip) if any(port.host_ip) else "",
+        host_port=port.host_port,
+        protocol=port.protocol,
+        container_ip=shown_ip(port.ip),
+        container_port=port.port,
+        network=holder.network,
+        container_id=holder.container_id,
+        ifname=holder.ifname,
+        state=holder.state,
+        queued=is_queued,
+    )
 
 
-def _row(it: dict[str, Any]) -> list[str]:
+def _row(it: HeldPort) -> list[str]:
     return [
-        it["hostIP"] or "*",
-        str(it["hostPort"]),
-        it["protocol"],
-        it["containerIP"],
-        str(it["containerPort"]),
-        it["network"],
-        it["containerID"][:12],
-        it["ifName"],
-        "DEL queued" if it["queued"] else it["state"],
+        it.host_ip or "*",
+        str(it.host_port),
+        it.protocol,
+        it.container_ip,
+        str(it.container_port),
+        it.network,
+        it.container_id[:12],
+        it.ifname,
+        "DEL queued" if it.queued else it.state,
     ]

@@ -44,6 +44,13 @@ TREE: Mapping[str, Command | Group] = {
     "status": Command("show how the node is", "netloom.cli.node_status"),
     "ls": Command("list attachments", "netloom.cli.ls"),
     "ports": Command("list who holds which port of the host", "netloom.cli.ports"),
+    "pools": Command("show how full the pools are", "netloom.cli.pools"),
+    "events": Command("show what was asked and done, as it happens", "netloom.cli.events"),
+    "top": Command("watch the node live", "netloom.cli.top"),
+    "inspect": Command("show all that is known of an attachment", "netloom.cli.inspect"),
+    "check": Command("compare attachments with the kernel, and repair them", "netloom.cli.check"),
+    "gc": Command("remove what is left over of containers that are gone", "netloom.cli.gc"),
+    "explain": Command("tell why something is as it is, and what an error means", "netloom.cli.explain"),
     "plan": Group(
         "kernel objects: what an ADD would make, or written down by hand",
         {
@@ -54,8 +61,20 @@ TREE: Mapping[str, Command | Group] = {
         },
         valued=frozenset({"--netns", "--container-id", "-i", "--ifname", "--conf-dir", "--state-dir"}),
     ),
+    "journal": Group(
+        "what the node remembers: verify it, copy it, move it",
+        {
+            "verify": Command("look whether a journal is sound", "netloom.cli.journals.verify"),
+            "backup": Command("copy the journal, beside a running agent", "netloom.cli.journals.backup"),
+            "export": Command("write the journal as a JSON document", "netloom.cli.journals.export"),
+            "import": Command("make a journal of such a document", "netloom.cli.journals.importing"),
+        },
+        valued=frozenset({"--state-dir"}),
+    ),
     "agent": Command("run the node agent in the foreground", "netloom.cli.agent"),
-    "doctor": Command("compare journal and kernel, and list what the kernel can do", "netloom.cli.doctor"),
+    "doctor": Command("look for everything that could be wrong, and mend it", "netloom.cli.doctor.command"),
+    "connectivity": Command("try what containers on a network need", "netloom.cli.connectivity.command"),
+    "bundle": Command("make an archive for a bug report", "netloom.cli.bundle.command"),
     "completion": Command("print a completion script for a shell", "netloom.cli.completion"),
 }
 

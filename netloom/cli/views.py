@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterable, Sequence
 
 from ..cni import AnyResult, Result
-from ..cni.wire import encode_in_order, indent
+from ..cni.wire import encode_in_order, indent, to_builtins
 from .output import encodable, printable, say, write_bytes
 
 
@@ -16,7 +17,11 @@ def for_a_person(as_json: bool) -> bool:
 
 def print_json(value: object) -> None:
     """A document for programs, indented like the results of plugins."""
-    write_bytes(indent(encode_in_order(encodable(value))) + b"\n")
+    try:
+        data = encode_in_order(value)
+    except UnicodeEncodeError:
+        data = encode_in_order(encodable(to_builtins(value)))
+    write_bytes(indent(data) + b"\n")
 
 
 def print_result(result: AnyResult, *, as_json: bool, newline: bool = False) -> None:
@@ -57,6 +62,11 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str] | None = None) ->
     return [
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def shown_ip(packed: bytes) -> str:
+    """An address, as the journal keeps it. The kernel's own function would bring all of the kernel along."""
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
 def age(seconds: float) -> str:

@@ -67,6 +67,9 @@ def opened(path: str) -> sqlite3.Connection:
     except sqlite3.DatabaseError as cause:
         connection.close()
         raise explained(path, cause) from None
+    except OSError as cause:
+        connection.close()
+        raise Unwritable(f"cannot write to {path}: {cause.strerror}") from None
     except BaseException:
         connection.close()
         raise

@@ -178,7 +178,7 @@ def test_every_shell_has_a_script(stage: Stage, shell: str) -> None:
     outcome = stage.run("completion", shell)
 
     assert (outcome.status, outcome.stderr) == (0, "")
-    assert "netloom __complete" in outcome.stdout
+    assert " __complete " in outcome.stdout
     if installed := shutil.which(shell):
         subprocess.run([installed, "-n"], input=outcome.stdout.encode(), check=True)
 

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-from .stage import Stage
+from netloom.journal import Journal
+
+from ..journal.rows import attachment
+from .stage import PATIENCE, Stage
 
 pytestmark = pytest.mark.unit
 
@@ -48,6 +51,24 @@ def test_help_needs_no_event_loop(stage: Stage) -> None:
 
     assert "netloom.cli.cni.add" in modules
     assert "asyncio" not in modules
+
+
+def test_a_list_of_attachments_needs_neither_the_kernel_nor_the_agent(stage: Stage) -> None:
+    state_dir = stage.directory / "state"
+    with Journal(str(state_dir / "journal.db")) as journal:
+        journal.change(lambda ledger: ledger.reserve(attachment(), "main", [])).result(PATIENCE)
+
+    modules = imported(stage, "ls", "--state-dir", str(state_dir), "--socket", str(state_dir / "socket"))
+
+    assert "netloom.cli.plan_facts" in modules
+    assert modules.isdisjoint({"asyncio", "subprocess", "netloom.agent", "netloom.kernel"})
+
+
+def test_a_completion_needs_none_of_the_commands(stage: Stage) -> None:
+    modules = imported(stage, "__complete", "inspect", "")
+
+    assert "netloom.cli.candidates" in modules
+    assert modules.isdisjoint({"msgspec", "netloom.cli.inspect", "netloom.cni", "netloom.journal"})
 
 
 def test_a_command_does_not_import_its_neighbours(stage: Stage) -> None:

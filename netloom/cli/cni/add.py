@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import argparse
 
+from ...cni import AnyResult
 from ..arguments import add_json
 from ..output import require_output
 from ..views import print_result
 from . import target
+
+OUTPUT = AnyResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

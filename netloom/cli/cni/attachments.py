@@ -8,12 +8,27 @@ examples:
 from __future__ import annotations
 
 import argparse
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from ...cni import Runtime
 from ..arguments import add_json
 from ..output import say
 from ..views import for_a_person, print_json, table
 from . import target
+
+
+class Cached(Struct, frozen=True, rename={"container_id": "containerID", "ifname": "ifName"}):
+    """An attachment whose result is kept."""
+
+    network: Annotated[str, Meta(description="the network's name")]
+    container_id: Annotated[str, Meta(description="the container")]
+    ifname: Annotated[str, Meta(description="the container's interface")]
+    netns: Annotated[str, Meta(description="path of its namespace; empty if whoever kept it did not say")]
+
+
+OUTPUT = list[Cached]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,15 +43,5 @@ def run(args: argparse.Namespace) -> int:
         rows = [[it.network, it.container_id, it.ifname, it.netns or "-"] for it in found]
         say(*table(rows, ["NETWORK", "CONTAINER", "INTERFACE", "NETNS"]))
     else:
-        print_json(
-            [
-                {
-                    "network": it.network,
-                    "containerID": it.container_id,
-                    "ifName": it.ifname,
-                    "netns": it.netns,
-                }
-                for it in found
-            ]
-        )
+        print_json([Cached(it.network, it.container_id, it.ifname, it.netns) for it in found])
     return 0

@@ -13,6 +13,8 @@ from ..arguments import add_json
 from ..failure import Advised
 from . import target
 
+OUTPUT = None
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.add_attachment(parser)

@@ -11,12 +11,14 @@ import argparse
 import sys
 from typing import BinaryIO
 
-from ...cni import CNIError, IOFailure, decode_result
+from ...cni import AnyResult, CNIError, IOFailure, decode_result
 from ...cni.versions import ALL
 from ...cni.wire import DOCUMENT_MAX
 from ..arguments import add_json
 from ..failure import Advised, UsageError
 from ..views import print_result
+
+OUTPUT = AnyResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,8 @@ from ..arguments import add_json
 from ..failure import warn
 from . import target
 
+OUTPUT = None
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.add_attachment(parser)

@@ -15,6 +15,8 @@ from ...cni import ValidAttachment
 from ..arguments import add_json
 from . import target
 
+OUTPUT = None
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.add_network(parser)

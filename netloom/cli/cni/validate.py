@@ -11,6 +11,9 @@ examples:
 from __future__ import annotations
 
 import argparse
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from ...cni import CNIError, Failures, LoadedNetwork, NetworkConfig, Problem, Runtime, load_networks
 from ..arguments import add_json
@@ -19,6 +22,21 @@ from ..output import printable, say
 from ..status import CONFIGURATION
 from ..views import for_a_person, print_json, table
 from . import target
+
+
+class Validated(Struct, frozen=True, rename="camel"):
+    """A file, and what was found out about the network in it."""
+
+    path: Annotated[str, Meta(description="the file")]
+    network: Annotated[str | None, Meta(description="the network's name; null: the file cannot be read")]
+    cni_version: Annotated[str | None, Meta(description="its version; null: the file cannot be read")]
+    plugins: Annotated[list[str], Meta(description="types of its plugins, in their order")]
+    capabilities: Annotated[list[str], Meta(description="capabilities that it declares")]
+    errors: Annotated[list[str], Meta(description="what is wrong; none if it is sound")]
+    warnings: Annotated[list[str], Meta(description="keys that nobody reads and that look like one of ours")]
+
+
+OUTPUT = list[Validated]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
         _print(findings)
     else:
         print_json(findings)
-    return CONFIGURATION if any(finding["errors"] for finding in findings) else 0
+    return CONFIGURATION if any(it.errors for it in findings) else 0
 
 
-def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
+def _checked(runtime: Runtime, loaded: LoadedNetwork) -> Validated:
     capabilities: list[str] = []
     errors: list[str] = []
     try:
@@ -62,15 +80,15 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> dict[str, object]:
     refusals, warnings = _judged(loaded.network)
     # A network's name is judged by both.
     errors += [f"plugin netloom: {text}" for text in refusals if text not in errors]
-    return {
-        "path": loaded.path,
-        "network": loaded.network.name,
-        "cniVersion": loaded.network.cni_version,
-        "plugins": [plugin.type for plugin in loaded.network.plugins],
-        "capabilities": capabilities,
-        "errors": errors,
-        "warnings": warnings,
-    }
+    return Validated(
+        path=loaded.path,
+        network=loaded.network.name,
+        cni_version=loaded.network.cni_version,
+        plugins=[plugin.type for plugin in loaded.network.plugins],
+        capabilities=list(capabilities),
+        errors=errors,
+        warnings=warnings,
+    )
 
 
 def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
@@ -79,35 +97,38 @@ def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
     """
     if all(plugin.type != "netloom" for plugin in network.plugins):
         return [], []
-    from ..networks import misspellings, refusals  # a hundred modules that other networks need not wait for
+    from ...agent.networks import (  # a hundred modules that other networks need not wait for
+        misspellings,
+        refusals,
+    )
 
     return [headline(error) for error in refusals(network)], misspellings(network)
 
 
-def _unreadable(problem: Problem) -> dict[str, object]:
-    empty: dict[str, object] = {"network": None, "cniVersion": None, "plugins": [], "capabilities": []}
-    return {"path": problem.path, **empty, "errors": [str(problem.error)], "warnings": []}
+def _unreadable(problem: Problem) -> Validated:
+    return Validated(
+        path=problem.path,
+        network=None,
+        cni_version=None,
+        plugins=[],
+        capabilities=[],
+        errors=[str(problem.error)],
+        warnings=[],
+    )
 
 
-def _print(findings: list[dict[str, object]]) -> None:
-    rows = []
-    for finding in findings:
-        plugins = finding["plugins"]
-        assert isinstance(plugins, list)
-        verdict = "wrong" if finding["errors"] else "fine"
-        rows.append(
-            [
-                str(finding["network"] or "-"),
-                str(finding["cniVersion"] or "-"),
-                verdict,
-                ",".join(plugins) or "-",
-                str(finding["path"]),
-            ]
-        )
+def _print(findings: list[Validated]) -> None:
+    rows = [
+        [
+            it.network or "-",
+            it.cni_version or "-",
+            "wrong" if it.errors else "fine",
+            ",".join(it.plugins) or "-",
+            it.path,
+        ]
+        for it in findings
+    ]
     say(*table(rows, ["NETWORK", "VERSION", "STATE", "PLUGINS", "FILE"]))
-    for finding in findings:
-        errors, warnings = finding["errors"], finding["warnings"]
-        assert isinstance(errors, list)
-        assert isinstance(warnings, list)
-        for text in [*errors, *(f"warning: {it}" for it in warnings)]:
-            say("", printable(f"{finding['path']}: {text}"))
+    for it in findings:
+        for text in [*it.errors, *(f"warning: {text}" for text in it.warnings)]:
+            say("", printable(f"{it.path}: {text}"))

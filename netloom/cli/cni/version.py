@@ -8,11 +8,24 @@ examples:
 from __future__ import annotations
 
 import argparse
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from ..arguments import add_json
 from ..output import printable, say
 from ..views import for_a_person, print_json
 from . import target
+
+
+class Spoken(Struct, frozen=True, rename="camel"):
+    """What a plugin answers to VERSION."""
+
+    cni_version: Annotated[str, Meta(description="version of the answer itself")]
+    supported_versions: Annotated[list[str], Meta(description="versions that the plugin speaks")]
+
+
+OUTPUT = Spoken
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
     if for_a_person(args.json):
         say(printable(f"{args.plugin} speaks {', '.join(info.supported_versions)}"))
     else:
-        print_json({"cniVersion": info.cni_version, "supportedVersions": info.supported_versions})
+        print_json(Spoken(info.cni_version, list(info.supported_versions)))
     return 0

@@ -9,11 +9,24 @@ examples:
 from __future__ import annotations
 
 import argparse
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from ...kernel import apply
 from ..output import require_output, say
 from ..views import for_a_person, print_json, table
 from . import source
+
+
+class Applied(Struct, frozen=True):
+    """What was done with one object of the plan, in the plan's order."""
+
+    change: Annotated[Literal["made", "kept"], Meta(description="whether it was made, or was there already")]
+    object: Annotated[str, Meta(description="the object, as people name it")]
+
+
+OUTPUT = list[Applied]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
     if for_a_person(args.json):
         say(*table([(change.change, change.object) for change in changes]))
     else:
-        print_json([{"change": change.change, "object": change.object} for change in changes])
+        print_json([Applied(change.change, change.object) for change in changes])
     return 0

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 
-from msgspec import to_builtins
-
-from ...kernel import check
+from ...kernel import Difference, check
 from ..output import printable, say
 from ..status import FAILED
 from ..views import for_a_person, print_json
 from . import source
+
+OUTPUT = list[Difference]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,5 +31,5 @@ def run(args: argparse.Namespace) -> int:
         if differences:
             say(*(printable(str(difference)) for difference in differences))
     else:
-        print_json([to_builtins(difference) for difference in differences])
+        print_json(differences)
     return FAILED if differences else 0

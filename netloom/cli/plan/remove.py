@@ -13,6 +13,8 @@ import argparse
 from ...kernel import KernelError, remove
 from . import source
 
+OUTPUT = None
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     source.arguments(parser)

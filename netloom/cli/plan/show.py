@@ -19,6 +19,7 @@ import argparse
 from ...agent.failure import explained
 from ...agent.host import Host, look_at
 from ...agent.network import network_of
+from ...agent.networks import TYPE, plugin_of, request
 from ...agent.reservation import Reserved, reserve, wanted_of
 from ...cni import CNIError, Endpoint, InvalidConfig, InvalidNetns, NetworkConfig, load_networks
 from ...cni.names import validate_container_id, validate_ifname
@@ -30,10 +31,11 @@ from ..arguments import add_json
 from ..cni import target
 from ..failure import Advised, warn
 from ..journal import copy_of_journal
-from ..networks import TYPE, plugin_of, request
 from ..output import say, write_bytes
 from ..place import add_conf_dir, add_state_dir
 from ..views import for_a_person, table
+
+OUTPUT = Plan
 
 # Of an ADD that says nothing of its container.
 _SOME_CONTAINER = "example"

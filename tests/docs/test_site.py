@@ -1,0 +1,109 @@
+"""The site is built without a warning, and every page of it is looked at in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ..lanes import ROOT
+from .browser import Look, Walk, opened, served, walk
+
+pytestmark = pytest.mark.interop
+
+# On a telephone, too: pages that are long and have tables.
+NARROW = ("", "reference/commands/ls/", "reference/network/", "reference/errors/", "how-to/run-a-node/")
+
+
+class Built:
+    def __init__(self, directory: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)],
+            cwd=ROOT,
+            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+            capture_output=True,
+            text=True,
+        )
+        self.directory = directory
+        self.status = done.returncode
+        self.said = done.stdout + done.stderr
+
+    @property
+    def addresses(self) -> set[str]:
+        """Every page that was written, by its address below the site's."""
+        pages = self.directory.rglob("index.html")
+        return {
+            "" if (it := str(page.parent.relative_to(self.directory))) == "." else f"{it}/" for page in pages
+        }
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return Built(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def site(built: Built) -> Iterator[str]:
+    with served(built.directory) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def walked(site: str) -> Walk:
+    return asyncio.run(walk(site))
+
+
+def test_the_site_is_built_without_a_warning(built: Built) -> None:
+    assert built.status == 0, built.said
+    assert not re.search("warning|error", built.said, re.IGNORECASE), built.said
+
+
+def test_every_page_can_be_reached_by_links(walked: Walk, site: str, built: Built) -> None:
+    assert {it.removeprefix(site) for it in walked.pages} == built.addresses
+    assert len(walked.pages) > 100
+
+
+def test_every_link_and_every_anchor_leads_somewhere(walked: Walk) -> None:
+    assert walked.dead == []
+
+
+def test_no_page_complains_and_none_asks_another_host(walked: Walk) -> None:
+    troubles = [f"{it.url}: {text}" for it in walked.pages.values() for text in it.troubles]
+    assert troubles == []
+
+
+def test_every_page_has_one_heading(walked: Walk) -> None:
+    assert [it.url for it in walked.pages.values() if len(it.headings) != 1 or not it.headings[0]] == []
+
+
+def test_a_page_has_the_heading_of_its_file(walked: Walk, site: str) -> None:
+    assert walked.pages[f"{site}reference/commands/ls/"].headings == ["netloom ls"]
+    assert walked.pages[site].headings == ["netloom"]
+
+
+def test_pages_fit_a_narrow_window(site: str) -> None:
+    async def looks() -> list[Look]:
+        async with opened(site, width=380) as browser:
+            tab = await browser.tab()
+            return [await tab.look(site + path) for path in NARROW]
+
+    assert [it.url for it in asyncio.run(looks()) if it.is_too_wide or it.troubles] == []
+
+
+def test_the_search_finds_a_command(site: str) -> None:
+    async def found() -> str:
+        async with opened(site) as browser:
+            tab = await browser.tab()
+            await tab.look(site)
+            await tab.page.get_by_role("textbox", name="Search").fill("connectivity")
+            first = tab.page.locator(".md-search-result__link").first
+            await first.wait_for()
+            return await first.get_attribute("href") or ""
+
+    assert "connectivity" in asyncio.run(found())

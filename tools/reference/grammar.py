@@ -1,0 +1,44 @@
+"""What completion needs to know of every command, as data that can be read without the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from netloom.cli.doctor.look import LOOKS
+
+from .commands import Described
+
+
+def grammar(commands: Sequence[Described]) -> str:
+    found = {it.words: _of(it.parser) for it in commands}
+    found["doctor"]["options"]["--only"]["choices"] = _looks()
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+def _looks() -> list[str]:
+    """The parser takes any word, so that its error can tell more than that of a choice."""
+    codes = {code for look in LOOKS for code in look.codes}
+    return [*(look.name for look in LOOKS), *sorted(codes)]
+
+
+def _of(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    shown = [it for it in parser._actions if it.help != argparse.SUPPRESS]
+    return {
+        "positionals": [
+            {"name": it.dest, "choices": _choices(it), "repeats": it.nargs in ("*", "+")}
+            for it in shown
+            if not it.option_strings
+        ],
+        "options": {
+            name: {"name": it.dest, "choices": _choices(it), "value": it.nargs != 0}
+            for it in shown
+            for name in it.option_strings
+        },
+    }
+
+
+def _choices(it: argparse.Action) -> list[str]:
+    return [str(choice) for choice in it.choices or ()]

@@ -1,0 +1,88 @@
+"""Pages: a title, a line on what it is about, and sections, some of which are made and some written by hand.
+
+A section is known by its heading. Those that are made are replaced as a whole; all others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Section(NamedTuple):
+    heading: str
+    body: str
+
+
+class Page(NamedTuple):
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+
+
+class Part(NamedTuple):
+    """A section that pages of a kind have. If it is not made, `body` is what a new page begins with."""
+
+    heading: str
+    body: str
+    is_made: bool = True
+
+
+def read(text: str) -> Page:
+    title, lead = "", []
+    sections: list[tuple[str, list[str]]] = []
+    is_code = False
+    for line in text.splitlines():
+        is_code ^= line.lstrip().startswith("```")
+        if line.startswith("<!-- `make docs`"):
+            continue
+        if line.startswith("## ") and not is_code:
+            sections.append((line.removeprefix("## ").strip(), []))
+        elif sections:
+            sections[-1][1].append(line)
+        elif line.startswith("# ") and not title:
+            title = line.removeprefix("# ").strip()
+        else:
+            lead.append(line)
+    return Page(title, _body(lead), tuple(Section(heading, _body(body)) for heading, body in sections))
+
+
+def _body(lines: list[str]) -> str:
+    return "\n".join(lines).strip("\n")
+
+
+def merged(before: Page | None, title: str, lead: str, parts: Sequence[Part]) -> str:
+    """The page anew: made parts in their place, and what was written by hand.
+
+    Sections that pages of this kind need not have stand where they stood: behind the same heading as before.
+    """
+    kept = {it.heading: it.body for it in before.sections} if before else {}
+    names = {part.heading for part in parts}
+    made = [part.heading for part in parts if part.is_made]
+    lines = [f"# {title}", "", *([lead, ""] if lead else [])]
+    lines += _extras(before, names, "")
+    for part in parts:
+        body = part.body if part.is_made else kept.get(part.heading, part.body)
+        if body:
+            lines += [f"## {part.heading}", "", body, ""]
+        lines += _extras(before, names, part.heading)
+    if made:
+        lines.append(f"<!-- `make docs` writes {_listed(made)}; the rest is written here. -->")
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _extras(before: Page | None, names: set[str], behind: str) -> list[str]:
+    """Sections by hand that followed one of the kind's own, up to the next of these."""
+    lines: list[str] = []
+    last = ""
+    for it in before.sections if before else ():
+        if it.heading in names:
+            last = it.heading
+        elif last == behind:
+            lines += [f"## {it.heading}", "", it.body, ""]
+    return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
