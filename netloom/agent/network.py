@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -315,17 +313,28 @@ def _in_our_words(said: str, config: dict[str, Any]) -> tuple[str, str]:
         return text, text
     key = next(step for step in reversed(steps) if step in _VALID)
     valid = f", and must be {_VALID[key]}" if key == steps[-1] else f"; {key} is {_VALID[key]}"
-    shown = shortened(json.dumps(value, ensure_ascii=False))
+    shown = shortened(_as_written(value))
     return f"{path} is {shown}{valid}", f"{path} is {wire.json_type(value)}{valid}"
+
+
+def _as_written(value: object) -> str:
+    import json  # which only an error has to wait for
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Keys that nobody reads, and that look like one of ours; with that one."""
     known = {field.encode_name for field in msgspec.structs.fields(_Keys)}.union(_COMMON)
+    unknown = config.keys() - known
+    if not unknown:
+        return []
+    from difflib import get_close_matches  # likewise
+
     by_lower = {name.lower(): name for name in known}
     found = []
-    for key in config.keys() - known:
-        alike = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=_ALIKE)
+    for key in unknown:
+        alike = get_close_matches(key.lower(), by_lower, n=1, cutoff=_ALIKE)
         if alike:
             found.append((key, by_lower[alike[0]]))
     return sorted(found)

@@ -29,6 +29,7 @@ OUTPUT = Status
 
 _COUNTABLE = 10**9
 _SHOWN = 3
+_WELL = "all is well: containers can be attached"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +59,8 @@ def _show(found: Status) -> None:
         say("", *table(pools, ["NETWORK", "POOL", "CAPACITY", "HELD", "RESTING", "FREE"]))
     for it in found.findings:
         say("", *finding_lines(it))
+    if is_well(found):
+        say("", _WELL)
 
 
 def _facts(found: Status) -> list[tuple[str, str]]:
