@@ -65,6 +65,14 @@ def _import(machine: Machine) -> Outcome:
     return machine.run("journal", "import", str(source), "--state-dir", str(machine.node.directory / "other"))
 
 
+def _down(*words: str) -> Outcome:
+    """Of a node of its own, since it is none afterwards."""
+    with tempfile.TemporaryDirectory(prefix="m-", dir="/run") as directory, Machine(Path(directory)) as other:
+        other.brought_up()
+        other.attach(other.node.container())
+        return other.run("down", "--cache-dir", str(other.stage.cache), *words)
+
+
 # How each command is run; as often as it has something else to print.
 RUNS: dict[str, list[Callable[[Machine], Outcome]]] = {
     "bundle": [lambda it: it.run("bundle", str(it.node.directory / "report.tar.gz"), "--force")],
@@ -78,6 +86,7 @@ RUNS: dict[str, list[Callable[[Machine], Outcome]]] = {
     "cni-version": [lambda it: it.run("cni", "version", "netloom")],
     "connectivity": [lambda it: it.run("connectivity", "netloom")],
     "check": [lambda it: it.run("check")],
+    "down": [lambda _: _down(), lambda _: _down("--purge", "--yes")],
     "doctor": [lambda it: it.run("doctor"), lambda it: it.run("doctor", "--fix", "--dry-run")],
     "events": [lambda it: it.run("events"), lambda it: it.run("events", "--failed")],
     "explain": [

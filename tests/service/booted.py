@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..cli.stage import NETLOOM, Outcome
+from ..lanes import ROOT
 
 SYSTEMD = Path("/lib/systemd/systemd")
 PATIENCE = 60
@@ -38,6 +39,8 @@ mount --rbind /dev dev
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
 mount -t tmpfs -o mode=755 tmpfs var/lib
+mkdir -p .{checkout}
+mount --bind {checkout} .{checkout}  # wherever it is
 mount -t tmpfs -o mode=755 tmpfs etc/systemd/system
 mkdir -p run/systemd/system run/units run/old
 for it in sysinit basic sockets multi-user shutdown network timers paths slices; do
@@ -82,7 +85,7 @@ class Booted:
         self._directory = Path(tempfile.mkdtemp(prefix="booted-"))
         self._cgroup = _unified() / f"netloom-test-{os.getpid()}-{id(self):x}"
         self._cgroup.mkdir()
-        script = _BOOT.format(directory=self._directory, systemd=SYSTEMD)
+        script = _BOOT.format(directory=self._directory, systemd=SYSTEMD, checkout=ROOT)
         # The shell enters the group before the namespace is made: the machine sees it as the root of all.
         enter = f'echo $$ >{self._cgroup}/cgroup.procs; exec "$@"'
         self._process = subprocess.Popen(
