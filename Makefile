@@ -11,7 +11,7 @@ RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_r
 help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
 	@echo "make test     every test lane this machine can run"
-	@echo "make check    lint, types, layers, unit lane: less than a minute"
+	@echo "make check    lint, types, layers, unit lane: a minute and a half"
 	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
 	@echo "make setup    what the four above share; says what it installs"
 	@echo "make dist     build the wheel, with the plugin in it, and the source archive into dist/"
