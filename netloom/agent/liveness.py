@@ -10,6 +10,7 @@ import asyncio
 import time
 
 from ..findings import Finding
+from ..journal import JournalError
 from ..kernel import KernelError, Plan
 from .node import Node
 
@@ -44,6 +45,8 @@ async def _journal(node: Node, patience: float) -> bool:
             await node.journal.ask(lambda _: None)
     except TimeoutError:
         return False
+    except JournalError:  # it is being closed, and says so
+        pass
     return True
 
 

@@ -1,17 +1,17 @@
 """Tells the service manager that the agent is alive, as long as it is of use.
 
 An event loop that turns is not enough: an agent whose journal hangs in a disk, or whose dataplane hangs in
-the kernel, answers nobody. So both are asked something that costs nothing, and only their answers are
-passed on.
+the kernel, answers nobody. One that is busy does. Both are told apart as for `/livez`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from ..journal import JournalError, Ledger
-from ..kernel import KernelError, Plan
+from .liveness import stuck
 from .node import Node
 from .systemd import Manager
 
@@ -28,18 +28,17 @@ async def watch(node: Node, manager: Manager) -> None:
     pause = manager.watchdog / _SIGNS
     said = ""
     while True:
-        try:
-            async with asyncio.timeout(pause):
-                counts = await node.journal.ask(Ledger.count)
-                await node.dataplane.check(Plan(()), timeout=manager.watchdog)
-        except (TimeoutError, JournalError, KernelError) as error:
-            log.error("journal or dataplane gave no sign of life for %.1f s %s", pause, error)
+        found = await stuck(node, pause)
+        if found:
+            log.error("no sign of life to the service manager: %s", "; ".join(it.text for it in found))
         else:
             manager.tell("WATCHDOG=1")
-            status = _status(node, sum(counts.values()))
-            if status != said:
-                manager.tell(f"STATUS={status}")
-            said = status
+            with suppress(JournalError):  # of which `status` tells more
+                counts = await node.journal.ask(Ledger.count)
+                status = _status(node, sum(counts.values()))
+                if status != said:
+                    manager.tell(f"STATUS={status}")
+                said = status
         await asyncio.sleep(pause)
 
 
