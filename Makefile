@@ -4,14 +4,17 @@ SHELL := /bin/bash
 export PATH := $(if $(PATH),$(PATH):)/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PY := .venv/bin/python
 AREA ?=
-RUNTIME_TESTS := tests/cni/test_cache.py tests/cni/test_exec.py tests/cni/test_runtime.py tests/plugin
+# Who runs the tests: processes beside each other, each in namespaces of its own.
+WORKERS ?= 2
+# Also where writing bytecode is switched off: without it, every worker compiles all tests anew.
+test unit: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check lint types layers unit-runtime unit-rest bench dist docs fmt clean
+.PHONY: help setup demo test check lint types layers unit bench dist docs fmt clean
 
 help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
-	@echo "make test     every test lane this machine can run"
-	@echo "make check    lint, types, layers, unit lane: a minute and a half"
+	@echo "make test     every test lane this machine can run, shared by two workers (WORKERS=1 for one)"
+	@echo "make check    lint, types, layers, unit lane: less than a minute"
 	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
 	@echo "make setup    what the four above share; says what it installs"
 	@echo "make dist     build the wheel, with the plugin in it, and the source archive into dist/"
@@ -25,11 +28,11 @@ demo: setup
 	@$(PY) -m demo
 
 test: setup
-	@$(PY) -m pytest --every-lane
+	@$(PY) -m pytest --every-lane -n $(WORKERS)
 
-# The unit lane in two halves, beside the rest: two cores are enough to keep it short.
+# The unit lane waits a little now and then: the rest goes on beside it.
 check: setup
-	@$(MAKE) --no-print-directory --output-sync -j2 unit-runtime unit-rest types layers lint
+	@$(MAKE) --no-print-directory --output-sync -j2 unit types layers lint
 
 lint:
 	@.venv/bin/ruff format --check .
@@ -41,11 +44,8 @@ types:
 layers:
 	@.venv/bin/lint-imports --no-logo
 
-unit-runtime:
-	@$(PY) -m pytest -m unit $(RUNTIME_TESTS)
-
-unit-rest:
-	@$(PY) -m pytest -m unit $(RUNTIME_TESTS:%=--ignore=%)
+unit:
+	@$(PY) -m pytest -m unit -n $(WORKERS) --hypothesis-profile=quick
 
 bench: setup
 	@$(PY) -m bench $(AREA)

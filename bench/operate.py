@@ -9,9 +9,10 @@ from __future__ import annotations
 import http.client
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import cycle, repeat
 from pathlib import Path
 
 from . import spawn
@@ -24,7 +25,12 @@ from .place import CHECKOUT, Place
 
 _MANY = 2_000
 _BURST, _AT_ONCE = 64, 8
-_LIVES = 1_000
+_LIVES = 1_600
+# Two processes of the same code differ by three hundredths, for as long as they run: it takes several of each
+# to see less than that.
+_AGENTS = 4
+# What is written down a little later falls into the turn of whoever has caused it.
+_TURN = 25
 # Where the agent has its metrics if nobody says otherwise; every host has a 127.0.0.1 of its own.
 _METRICS = ("127.0.0.1", 9478)
 
@@ -49,20 +55,27 @@ def comparisons(place: Place) -> Generator[Item, None, None]:
         for name in _NAMES:
             yield Unmeasurable(f"operate.{name}", "the agent and its commands", reason=obstacle)
         return
-    with closing(OurHost("recorded")) as recorded, closing(UnrecordedHost("unrecorded")) as unrecorded:
-        recorded.start()
-        unrecorded.start()
+    with ExitStack() as stack:
+        recorded = [stack.enter_context(closing(OurHost(f"recorded-{it}"))) for it in range(_AGENTS)]
+        unrecorded = [stack.enter_context(closing(UnrecordedHost(f"bare-{it}"))) for it in range(_AGENTS)]
+        for host in (*recorded, *unrecorded):
+            host.start()
         with closing(Supply()) as supply:
             yield _one_at_a_time(recorded, unrecorded, supply)
-        yield _bursts(recorded, unrecorded)
+        yield _bursts(recorded[0], unrecorded[0])
         _require_difference(recorded, unrecorded)
     yield from _at_night(place)
 
 
-def _one_at_a_time(recorded: OurHost, unrecorded: OurHost, supply: Supply) -> Together:
-    def life(host: OurHost) -> tuple[float, ...]:
+def _one_at_a_time(recorded: Sequence[OurHost], unrecorded: Sequence[OurHost], supply: Supply) -> Together:
+    def life(turns: Iterator[OurHost]) -> tuple[float, ...]:
+        host = next(turns)
         container = supply.take()
         return tuple(host.run(verb, container) for verb in ("ADD", "DEL"))
+
+    def turns(hosts: Sequence[OurHost]) -> Iterator[OurHost]:
+        for host in cycle(hosts):
+            yield from repeat(host, _TURN)
 
     return Together(
         quantities=(
@@ -73,11 +86,11 @@ def _one_at_a_time(recorded: OurHost, unrecorded: OurHost, supply: Supply) -> To
             ),
             Quantity("operate.del_recorded", f"{_RECORDED}: one DEL at a time; {_UNRECORDED}"),
         ),
-        ours=partial(life, recorded),
-        peer=partial(life, unrecorded),
+        ours=partial(life, turns(recorded)),
+        peer=partial(life, turns(unrecorded)),
         rounds=_LIVES,
-        # What is written down a little later falls into the turn of whoever has caused it.
-        at_a_turn=25,
+        warmup=_AGENTS * _TURN,
+        at_a_turn=_TURN,
     )
 
 
@@ -107,13 +120,14 @@ def _bursts(recorded: OurHost, unrecorded: OurHost) -> Together:
     )
 
 
-def _require_difference(recorded: OurHost, unrecorded: OurHost) -> None:
-    """One has written everything down, and counted it; the other nothing."""
+def _require_difference(recorded: Sequence[OurHost], unrecorded: Sequence[OurHost]) -> None:
+    """Some have written everything down, and counted it; the others nothing."""
     settle(1)
-    if len(recorded.operations()) < _LIVES or b'verb="ADD"' not in _scraped(recorded):
-        raise RuntimeError("the agent with a log of operations has none, or no metrics")
-    if unrecorded.operations():
-        raise RuntimeError("the agent without a log of operations has one: nothing was compared")
+    for host in recorded:
+        if len(host.operations()) < 2 * _LIVES / _AGENTS or b'verb="ADD"' not in _scraped(host):
+            raise RuntimeError("an agent with a log of operations has none, or no metrics")
+    if any(host.operations() for host in unrecorded):
+        raise RuntimeError("an agent without a log of operations has one: nothing was compared")
 
 
 def _at_night(place: Place) -> Generator[Item, None, None]:

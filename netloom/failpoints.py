@@ -22,13 +22,13 @@ NAMES = (
     "recovery.row", "recovery.row-removed", "recovery.rows", "recovery.done",
     "add.judged", "add.reserved", "add.applied", "add.committed", "add.undone", "add.freed", "add.answered",
     "del.judged", "del.marked", "del.removed", "del.released", "del.answered",
-    "gc.listed", "gc.row", "gc.done",
+    "gc.listed", "gc.row", "gc.done", "operation.recorded",
     "collect.found", "collect.done", "repair.found", "repair.forgotten", "repair.adopted", "repair.done",
     "journal.begun", "journal.written", "journal.committed", "kernel.made", "kernel.taken",
     "handover.prepared", "handover.asked", "handover.begun", "handover.drained", "handover.released",
     "handover.offered", "handover.received", "handover.opened", "handover.serving", "handover.said",
     "handover.heard", "handover.resumed", "displace.placed", "displace.ended",
-    "migration.kept", "migration.done",
+    "migration.kept", "migration.done", "migration.undone", "restore.aside", "restore.done",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from .fullkernel.guest import INSIDE
 from .fullkernel.lane import FullKernelLane
 from .isolation import Isolation
 from .lanes import LANES, PEERS, LaneReport
+from .workers import LongFirst, Workers, is_shared_out, is_worker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,11 +22,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell has what it starts in the background ignore it, and with that every command of every test.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("hypothesis_profile", None):
+        # Only then, because it takes seconds to import where the processor is emulated.
+        from .search import register
+
+        register()
     for lane, (what, _) in LANES.items():
         config.addinivalue_line("markers", f"{lane}: {what}")
+    if is_shared_out(config):
+        config.pluginmanager.register(Workers(config), "workers")
+    if is_worker(config):
+        config.pluginmanager.register(LongFirst(), "long-first")
     if not config.option.collectonly:
-        config.pluginmanager.register(Isolation(), "isolation")
+        config.pluginmanager.register(Isolation(config), "isolation")
         if INSIDE not in os.environ:
             config.pluginmanager.register(FullKernelLane(config), "fullkernel")
     config.pluginmanager.register(LaneReport(config.option.every_lane), "lanes")

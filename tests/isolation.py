@@ -2,8 +2,9 @@
 
 As root, the run moves into a private network and mount namespace before the first test: links,
 routes and nft tables of the machine are out of reach, and /run and /var/lib are empty ones of
-its own. At the end the machine and the private namespace must be as
-they were, and no process that a test started may live.
+its own. Workers that share a run do so one by one, each into namespaces that the others do not see. At
+the end the machine and the private namespaces must be as they were, and no process that a test started
+may live.
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ import subprocess
 import time
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from .workers import is_shared_out, is_worker, tell, told_by
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWNET = 0x40000000
@@ -38,17 +45,35 @@ def _require(result: int, what: str) -> None:
 
 
 class Isolation:
-    def __init__(self) -> None:
+    """Of the process that runs tests; with workers, each has its own, and the first process asks them all."""
+
+    def __init__(self, config: pytest.Config) -> None:
         self.private = os.geteuid() == 0
-        self.mark = uuid.uuid4().hex
+        self._runs_tests = not is_shared_out(config)
+        self._watches_the_machine = self.private and not is_worker(config)
+        # The part in common finds what a worker that died has left.
+        self.mark = _given(config) or uuid.uuid4().hex
         self._leaks: list[str] = []
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerController) -> None:
+        node.workerinput[_MARK] = f"{self.mark}-{node.gateway.id}"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        self._leaks += told_by(node).get("left", [])
+
     def pytest_sessionstart(self) -> None:
-        os.environ[_MARK] = self.mark
+        if self._watches_the_machine:
+            self._machine_net = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            self._machine_before = self._machine()
+        if self._runs_tests:
+            os.environ[_MARK] = self.mark
+            self._enter()
+
+    def _enter(self) -> None:
         if not self.private:
             return
-        self._machine_net = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        self._machine_before = self._machine()
         _require(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET), "unshare")
         _require(_libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "make mounts private")
         for directory in _PRIVATE_DIRS:
@@ -56,22 +81,26 @@ class Isolation:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         self._private_before = self._private()
 
+    # After the workers have ended, and before a worker says how.
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._leaks += self._processes()
-        if self.private:
+        if self._runs_tests and self.private:
             self._leaks += _difference("in the run's namespace", self._private_before, self._private())
             self._leaks += [f"namespace {name}" for name in _listdir("/run/netns")]
             for directory in reversed(_PRIVATE_DIRS):
                 _libc.umount2(directory.encode(), 2)
+        if self._watches_the_machine:
             _require(_libc.setns(self._machine_net, _CLONE_NEWNET), "setns")
             os.close(self._machine_net)
             self._leaks += _difference("on the machine", self._machine_before, self._machine())
+        tell(session.config, left=self._leaks)
         if self._leaks and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("left behind")
-        for leak in self._leaks:
+        for leak in dict.fromkeys(self._leaks):
             terminalreporter.line(leak, red=True)
         if not self._leaks:
             checked = "namespaces, links, nft tables, mounts, processes" if self.private else "processes"
@@ -111,6 +140,12 @@ class Isolation:
             if not found or time.monotonic() > deadline:
                 return found
             time.sleep(0.05)
+
+
+def _given(config: pytest.Config) -> str | None:
+    """The mark of a worker is its parent's, and its own name."""
+    given: str | None = getattr(config, "workerinput", {}).get(_MARK)
+    return given
 
 
 def _difference(where: str, before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:

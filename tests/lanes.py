@@ -10,10 +10,15 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .fullkernel.guest import why_no_guest
+from .workers import tell, told_by
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".peers"
@@ -48,6 +53,15 @@ LANES: dict[str, tuple[str, Callable[[], str | None]]] = {
 TO_COME = frozenset({"lab"})
 
 
+_LANE = "lane"
+# Of a test that ended with its worker, whose report cannot say more.
+_UNKNOWN = "unknown"
+
+
+def _lane_of(it: pytest.Item | pytest.TestReport) -> str:
+    return str(dict(it.user_properties).get(_LANE, _UNKNOWN))
+
+
 class LaneReport:
     """Counts what ran in each lane and says so; fails the run for a lane that could run and did not."""
 
@@ -57,7 +71,6 @@ class LaneReport:
         self.passed: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.skipped: dict[str, Counter[str]] = {lane: Counter() for lane in LANES}
-        self._lane_of: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -65,16 +78,17 @@ class LaneReport:
             lanes = [lane for lane in LANES if item.get_closest_marker(lane)]
             if len(lanes) != 1:
                 raise pytest.UsageError(f"{item.nodeid} must be in one lane, not in {lanes or 'none'}")
-            self._lane_of[item.nodeid] = lanes[0]
+            # A report has them, too, wherever it was made: in a worker or in a guest.
+            item.user_properties.append((_LANE, lanes[0]))
             self.collected[lanes[0]] += 1
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        reason = LANES[self._lane_of[item.nodeid]][1]()
+        reason = LANES[_lane_of(item)][1]()
         if reason is not None:
             pytest.skip(reason)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        lane = self._lane_of[report.nodeid]
+        lane = _lane_of(report)
         if report.failed:
             self.failed[lane] += 1
         elif report.skipped:
@@ -82,6 +96,11 @@ class LaneReport:
             self.skipped[lane][reason.removeprefix("Skipped: ")] += 1
         elif report.when == "call":
             self.passed[lane] += 1
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        """Every worker collects all tests, and runs some."""
+        self.collected |= Counter(told_by(node).get("collected", {}))
 
     def idle(self) -> list[str]:
         """Lanes that could run here and did not run all of their tests."""
@@ -97,6 +116,7 @@ class LaneReport:
         return found
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        tell(session.config, collected=dict(self.collected))
         if self.strict and self.idle() and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

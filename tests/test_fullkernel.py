@@ -87,7 +87,7 @@ def dying(_guest_can_boot: None, tmp_path_factory: pytest.TempPathFactory) -> Ru
 @pytest.mark.kernel
 def test_what_passes_and_what_is_skipped_in_the_guest_does_so_here(dying: Run) -> None:
     assert "1 skipped: not in this guest" in dying.output
-    assert list(dying.cases["test_that_passes"]) == []
+    assert [it.tag for it in dying.cases["test_that_passes"] if it.tag != "properties"] == []
     assert "3 failed, 1 passed, 1 skipped" in dying.output
 
 

@@ -6,6 +6,8 @@ import asyncio
 import errno
 import os
 
+from msgspec.structs import replace
+
 from ..cni import InvalidNetns, IOFailure, TryAgainLater
 from ..cni.skel import Request
 from ..failpoints import reach
@@ -15,7 +17,7 @@ from ..modes import ports
 from .contents import is_of_table
 from .course import Course
 from .delete import detaching
-from .failure import AttachedElsewhere, PortTaken
+from .failure import AttachedElsewhere, OfOrphan, PortTaken
 from .network import network_of
 from .node import Node
 from .presence import is_another, is_dead, leads_there
@@ -68,7 +70,8 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, course: Course) 
 async def _attached(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Reserved:
     """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
 
-    Nor for the grace of a container that is gone, whose host port its successor wants.
+    Nor for the grace of a container that is gone, whose host port its successor wants. And if an address is
+    still that of a link which a lost journal knew, the next one is taken.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -77,14 +80,19 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, course: Course
             if not await _has_left(node, error.holder):
                 raise
         except Conflict as error:
-            # Of a chain that somebody has changed, or an element that somebody has put there.
-            if not is_of_table(error):
+            if is_of_table(error):
+                # Of a chain that somebody has changed, or an element that somebody has put there.
+                await node.lay_down()
+            elif not await node.learn_orphans(wanted.host.orphans):
                 raise
-            await node.lay_down()
+        except OfOrphan:
+            if not await node.learn_orphans(wanted.host.orphans):
+                raise
         except KernelError as error:
             if error.errno != errno.ENOENT:
                 raise
             await node.keep_guarded()
+        wanted = replace(wanted, host=node.host)
     return await relay(_steps(node, wanted, netns, course))
 
 
@@ -96,6 +104,7 @@ async def _has_left(node: Node, holder: Attachment) -> bool:
         found = await node.journal.ask(lambda ledger: ledger.by_id(holder.id))
         if found is not None:
             await relay(detaching(node, found))
+            node.tell("RELEASE", f"its namespace {found.netns} is gone, and its port was asked for", found)
     return True
 
 
@@ -115,6 +124,7 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Step
             yield node.dataplane.remove(reserved.plan, netns)
             applying = node.dataplane.apply(reserved.plan, netns)
             yield applying
+            node.forget_orphan(reserved.attachment.host_link)
             node.look_for_strays()
         course.lap("kernel")
         reach("add.applied")

@@ -11,12 +11,13 @@ import signal
 from contextlib import suppress
 
 from ..failpoints import reach
-from ..journal import JournalError
+from ..journal import JournalError, NewerSchema
 from ..kernel import KernelError
 from ..kernel.dataplane import Dataplane
 from .displacement import displace
 from .handover import Departure, Offer
 from .listener import Listener
+from .loading import load_all
 from .node import Settings
 from .readiness import require_ready
 from .succession import NotKnown, Succession, succeed
@@ -30,16 +31,16 @@ _DESCRIPTORS = 65536
 _PAUSE = 0.2
 
 
-async def serve(settings: Settings, *, take_over: bool = False) -> None:
+async def serve(settings: Settings, manager: Manager, *, take_over: bool = False) -> None:
     """Until SIGTERM or SIGINT, or until another agent has followed.
 
     `take_over` follows the agent that runs, if one does: without a lost call, or with nothing changed.
     """
+    load_all()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    manager = Manager.of_environment(os.environ)
     os.makedirs(os.path.dirname(settings.socket) or ".", mode=0o700, exist_ok=True)
     _allow_many_descriptors()
     listeners = manager.listeners(settings.socket)
@@ -50,7 +51,12 @@ async def serve(settings: Settings, *, take_over: bool = False) -> None:
             _leave(listeners)
             return
         log.error("the agent that was to follow did not; going on")
-        departure = await _again(term, stop)
+        try:
+            departure = await _again(term, stop)
+        except NewerSchema:
+            for listener in listeners:
+                listener.close()
+            raise
 
 
 async def _follow(settings: Settings, term: Term, listeners: list[Listener]) -> Departure | None:
@@ -91,12 +97,17 @@ async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
 
 
 async def _again(term: Term, stop: asyncio.Event) -> Departure | None:
-    """Whatever keeps us from taking it back, such as a disk that is full, may pass: whoever calls waits."""
+    """Whatever keeps us from taking it back, such as a disk that is full, may pass: whoever calls waits.
+
+    Only a journal that we cannot read any more stays so, and ends us.
+    """
     reach("handover.resumed")
     told = ""
     while not stop.is_set():
         try:
             return await term.serve()
+        except NewerSchema:
+            raise
         except (JournalError, KernelError) as error:
             if str(error) != told:
                 log.error("cannot go on yet: %s", error)

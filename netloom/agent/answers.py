@@ -6,12 +6,14 @@ Whatever happens on the way is an answer: a plugin that is left without one cann
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from ..cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
 from ..cni.skel import Request
 from ..failpoints import reach
 from . import intents
 from .add import add
+from .caller import runtime_of
 from .check import check
 from .collect import collect
 from .course import Course
@@ -69,7 +71,11 @@ class Answers:
             error.__traceback__ = error.__context__ = error.__cause__ = None
             failure.__traceback__ = None
         course.lap("answer")
-        self._record(verb, key, message, client, course, error)
+        record = partial(self._record, verb, key, message, runtime_of(client.process), course, error)
+        if error is None:
+            client.afterwards = record
+        else:
+            record()  # whoever is told of a failure finds it in the log
         return reply
 
     async def _do(
@@ -113,7 +119,23 @@ class Answers:
         verb: str,
         key: AttachmentKey,
         message: Message,
-        client: Client,
+        runtime: int,
+        course: Course,
+        error: CNIError | None,
+    ) -> None:
+        """What goes wrong here is told, and is nobody else's matter: the answer stands."""
+        try:
+            reach("operation.recorded")
+            self._write_down(verb, key, message, runtime, course, error)
+        except Exception:
+            log.exception("%s could not be written down", verb[:16])
+
+    def _write_down(
+        self,
+        verb: str,
+        key: AttachmentKey,
+        message: Message,
+        runtime: int,
         course: Course,
         error: CNIError | None,
     ) -> None:
@@ -123,7 +145,7 @@ class Answers:
         self._node.tally.operation(known, code, course)
         if verb == "STATUS" and not self._is_news(key.network[:200], code):
             return
-        self._node.journal.log(operation_of(verb, key, message, client.process, course, error))
+        self._node.journal.log(operation_of(verb, key, message, runtime, course, error))
         if error is not None:
             log.warning("%s failed: code %d: %s", verb[:16], code, error.discreet[:LONGEST_ERROR])
         elif log.isEnabledFor(logging.DEBUG):
@@ -152,9 +174,13 @@ class Answers:
 
 
 def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
-    """With where to read more: runtimes show the words of an error, and keep its code to themselves."""
-    more = f"more: netloom explain {error.code or InternalError.code}"
-    said = CNIError(error.msg, f"{error.details}; {more}" if error.details else more, code=error.code)
+    """With where to read more: runtimes show the words of an error, and keep its code to themselves.
+
+    They put details behind the message with a semicolon, and some with a colon: both have to read well.
+    """
+    see = f"netloom explain {error.code or InternalError.code}"
+    details = "; ".join(filter(None, (error.details, f"more: {see}")))
+    said = CNIError(error.msg, details, code=error.code)
     said.context = error.context
     return Reply(1, skel.error_object(said, version if version in versions.ALL else versions.CURRENT))
 

@@ -7,7 +7,7 @@ moment later; of one that rests, every finding is a defect.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
@@ -31,6 +31,7 @@ from ..kernel.values import packed_network, shown_ip
 from ..modes import names, ports, table
 from . import contents
 from .audit_finding import finding
+from .glance import as_planned
 from .held_port import port_of
 from .node import namespace_of
 from .planned import readable_plan
@@ -45,10 +46,18 @@ _COUNTABLE = 1 << 16
 Plans: TypeAlias = Mapping[int, Plan]
 
 
-def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[Finding]:
+def audit(
+    ledger: Ledger,
+    host: Namespace,
+    pools: Sequence[Pool] = (),
+    *,
+    glance: Callable[[Sequence[Attachment], Plans, Sequence[NftElement]], Collection[int]] | None = None,
+) -> list[Finding]:
+    """`glance` tells which attachments need not be looked at object by object: see there."""
     rows = list(ledger.attachments())
-    plans = {row.id: plan for row in rows if (plan := readable_plan(row)) is not None}
+    plans = plans_of(rows)
     elements = contents.there(host)
+    fine = as_planned(rows, plans, host, elements) if glance is None else glance(rows, plans, elements)
     return [
         *(finding("table-broken", f"{it}", table.TABLE.name) for it in table.TABLE.check(Scope(host))),
         *_unreadable(rows, plans),
@@ -56,9 +65,13 @@ def audit(ledger: Ledger, host: Namespace, pools: Sequence[Pool] = ()) -> list[F
         *_addresses(ledger, rows, plans),
         *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
-        *_kernel(rows, plans, host, frozenset(elements)),
+        *_kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements)),
         *_strangers(rows, plans, host, elements),
     ]
+
+
+def plans_of(rows: Iterable[Attachment]) -> Plans:
+    return {row.id: plan for row in rows if (plan := readable_plan(row)) is not None}
 
 
 def _unreadable(rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:

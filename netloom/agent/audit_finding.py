@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..findings import Finding
+from ..findings import Finding, Severity
 
 _DEFECT = (
     "this is a defect of netloom: please report it, with what `netloom bundle` packs; `netloom cni del` and "
@@ -21,7 +21,10 @@ _ADVICE = {
         "detach it with its container, or with `netloom cni del`; `netloom ls --wide` has its names"
     ),
     "kernel-silent": "the finding ends with the kernel's own words; ask once more with `netloom check`",
-    "link-orphaned": "make sure that no container uses it, then `ip link del {subject}`",
+    "link-orphaned": (
+        "a container may use it, as after a journal was lost: delete that with its runtime, and the link "
+        "goes, too; if none does, `ip link del {subject}`"
+    ),
     "element-orphaned": (
         "it goes with the agent's next start (`netloom down`, `netloom up`), unless its link is there"
     ),
@@ -32,9 +35,12 @@ _ADVICE = {
     ),
 }
 
+# What keeps nothing from working.
+_HARMLESS = frozenset({"link-orphaned"})
+
 
 def finding(code: str, text: str, subject: object) -> Finding:
     about = str(subject)
-    return Finding(
-        code=code, text=text, subject=about, next=_ADVICE.get(code, _DEFECT).replace("{subject}", about)
-    )
+    severity: Severity = "warning" if code in _HARMLESS else "error"
+    advice = _ADVICE.get(code, _DEFECT).replace("{subject}", about)
+    return Finding(code=code, text=text, subject=about, next=advice, severity=severity)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 
-# Of a process that is gone, or in a PID namespace that cannot be seen from here.
-_NOBODY = ""
 
-
-def caller_of(plugin: int) -> str:
-    """By the process of the plugin that waits for its answer. `containerd[812]`."""
-    if plugin <= 0:
-        return _NOBODY
+def runtime_of(plugin: int) -> int:
+    """The process that runs the plugin, which has to be there: ask before it has its answer. 0: not known,
+    because it is gone, or in a PID namespace that cannot be seen from here.
+    """
     try:
         # 4711 (a name (of any kind)) S 812 …
-        parent = int(_read(f"/proc/{plugin}/stat").rpartition(b")")[2].split(None, 2)[1])
-        name = _read(f"/proc/{parent}/comm").decode("utf-8", "replace").strip()
+        return int(_read(f"/proc/{plugin}/stat").rpartition(b")")[2].split(None, 2)[1]) if plugin > 0 else 0
     except (OSError, ValueError, IndexError):
-        return _NOBODY
-    return f"{name}[{parent}]"
+        return 0
+
+
+def named(runtime: int) -> str:
+    """`containerd[812]`. It outlives its plugins. Nothing, if nothing is known of it."""
+    try:
+        name = _read(f"/proc/{runtime}/comm").decode("utf-8", "replace").strip() if runtime > 0 else ""
+    except OSError:
+        return ""
+    return f"{name}[{runtime}]" if name else ""
 
 
 def _read(path: str) -> bytes:

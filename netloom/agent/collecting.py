@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from msgspec import Struct
 
 from ..journal import boottime
 from ..kernel import Ifb, Namespace, Plan
@@ -13,19 +12,12 @@ from ..kernel.objects.link import link_names
 from . import intents
 from .course import Course
 from .delete import delete
-from .leftover import Leftover, leftovers, stray_queues
+from .leftover import Collected, Leftover, leftovers, stray_queues
 from .node import Node
 from .recovery import finish, forget_rested
 
 # Between the two looks that an attachment must be found dead in.
 _PAUSE = 0.25
-
-
-class Collected(Struct, frozen=True):
-    """What went, and what is left all the same."""
-
-    removed: list[Leftover]
-    left: list[Leftover]
 
 
 async def collect_now(node: Node, _: bytes) -> bytes:
@@ -36,6 +28,7 @@ async def collect_now(node: Node, _: bytes) -> bytes:
     again = await _look(node)
     await _release(node, _dead(before) & _dead(again))
     await _remove_strays(node)
+    await node.learn_orphans()
     await forget_rested(node)
     after = await _look(node)
     there = {(it.kind, it.subject) for it in after}

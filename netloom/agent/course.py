@@ -25,4 +25,5 @@ class Course:
 
     @property
     def total(self) -> float:
-        return round((time.perf_counter() - self._began) * 1000, 3)
+        """From its beginning to its last lap."""
+        return round((self._last - self._began) * 1000, 3)

@@ -102,6 +102,7 @@ def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
         return
     try:
         yield node.dataplane.remove(routed.remnants(name, key.ifname))
+        node.forget_orphan(name)
     except Conflict:
         node.counters["strangers"] += 1
     node.look_for_strays()

@@ -71,6 +71,9 @@ class Drift:
     async def _look(self) -> None:
         links, ips, everything = self._links, self._ips, self._all
         self._links, self._ips, self._all = set(), set(), False
+        orphans = self._node.host.orphans
+        if orphans and (everything or any(link in links or ips & its for link, its in orphans.items())):
+            await self._node.learn_orphans()
 
         def concerned(ledger: Ledger) -> set[int]:
             if everything:
@@ -165,6 +168,7 @@ class Drift:
         if node.looks_for_strays == 0:
             return
         node.looks_for_strays -= 1
+        await node.learn_orphans()
         elements, chains = await node.strays()
         if chains:
             await node.lay_down()  # without them, and without the elements

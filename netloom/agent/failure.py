@@ -13,7 +13,8 @@ from ..cni import (
     TryAgainLater,
 )
 from ..failpoints import FailpointReached
-from ..journal import Attachment, Closed, JournalError, Unwritable
+from ..ipam import Taken
+from ..journal import Attachment, Closed, Damaged, JournalError, Unwritable
 from ..kernel import (
     Conflict,
     DeadlineExceeded,
@@ -24,7 +25,8 @@ from ..kernel import (
     Stopped,
     Unsupported,
 )
-from ..modes.ports import HostPort
+from ..kernel.values import shown_ip
+from ..modes.wanted import HostPort
 
 
 class AgentError(CNIError):
@@ -73,6 +75,18 @@ class PortTaken(AgentError):
         self.holder = holder
 
 
+class OfOrphan(Taken):
+    """An address that was asked for by name is routed to a link of ours that no attachment has."""
+
+    def __init__(self, ip: bytes, link: str) -> None:
+        super().__init__(
+            f"{shown_ip(ip)} was asked for by name, and link {link} has it, which belongs to no attachment, "
+            "as after a journal was lost",
+            f"delete the container that uses it with its runtime, or the link, if none does (`ip link del "
+            f"{link}`); or ask for another address",
+        )
+
+
 def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
     """Any error as one for the runtime."""
     where = f"attachment {key}" if key is not None and all(key) else ""
@@ -97,6 +111,12 @@ def _translated(error: BaseException) -> CNIError:
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
         case Unwritable():
             return IOFailure(str(error), "look at the disk: space, permissions, errors")
+        case Damaged():
+            return IOFailure(
+                str(error),
+                "`netloom down`, put a copy back with `netloom journal restore FILE` or move the file away, "
+                "`netloom up`",
+            )
         case Closed():
             return TryAgainLater("the agent is stopping")
         case JournalError():

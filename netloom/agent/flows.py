@@ -26,8 +26,8 @@ from ..kernel import KernelError, Namespace
 from ..kernel.conntrack import forget_from_ports, forget_to_ports, forget_translated_to
 from ..kernel.netlink.conntrack import Entry
 from ..kernel.values import packed_ip
-from ..modes.ports import HostPort
 from ..modes.table import HOST4, HOST6
+from ..modes.wanted import HostPort
 from .held_port import host_port_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..journal import Port
 from ..kernel.values import packed_ip, shown_ip
-from ..modes.ports import HostPort
+from ..modes.wanted import HostPort
 
 
 def port_of(it: HostPort) -> Port:

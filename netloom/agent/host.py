@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -12,8 +12,7 @@ from ..ipam import Pool
 from ..kernel import Namespace
 from ..kernel.netlink import address
 from ..kernel.uplink import uplink
-from ..kernel.values import packed_ip
-from ..modes.routed import IPV6_MTU
+from ..kernel.values import IPV6_MTU, packed_ip
 
 DEFAULT_MTU = 1500
 _IPV6 = "/proc/sys/net/ipv6"
@@ -23,6 +22,8 @@ class Host(Struct, frozen=True):
     """`addresses` are its own: no container may get one of them, since nobody could reach it.
 
     `ipv6` is whether the kernel has it at all, `ipv6_switch` the setting that keeps it from new links.
+    `orphans` are links of ours that no attachment has, each with the addresses that are routed to it: a
+    container may use them, so nobody else gets them.
     """
 
     mtu: int = DEFAULT_MTU
@@ -30,6 +31,17 @@ class Host(Struct, frozen=True):
     ipv6: bool = True
     ipv6_switch: str = ""
     addresses: frozenset[bytes] = frozenset()
+    orphans: Mapping[str, frozenset[bytes]] = {}
+
+    def taken(self, own: str = "") -> frozenset[bytes]:
+        """Addresses that are not given. What is routed to `own`, which is made anew, is not among them."""
+        if not self.orphans:
+            return self.addresses
+        return self.addresses.union(*(ips for link, ips in self.orphans.items() if link != own))
+
+    def orphan_with(self, ip: bytes, own: str = "") -> str | None:
+        """The orphan that an address is routed to."""
+        return next((link for link, ips in self.orphans.items() if ip in ips and link != own), None)
 
     def lacks(self, pools: Sequence[Pool], mtu: int | None) -> str:
         """Why no container can have addresses of these pools here, and what to do; empty if it can."""

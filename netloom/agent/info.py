@@ -36,14 +36,18 @@ class Info(Struct, frozen=True, kw_only=True):
     findings: Sequence[Finding] = ()
     # Whether the file at its path is the one that the agent writes.
     has_journal: bool = True
+    # Links that no attachment has, each with its addresses, which nobody else gets.
+    orphans: Mapping[str, Sequence[str]] = {}
     counters: Mapping[str, int] = {}
 
 
 async def info(node: Node, _: bytes) -> bytes:
     # Whoever asks reads `Info` alone, and need not load what an agent is made of.
     from ..journal import Ledger
+    from ..kernel.values import shown_ip
     from ..modes.table import TABLE
     from . import intent_files
+    from .orphans import in_order
     from .troubles import findings_of
 
     node.look_after_journal()
@@ -64,6 +68,7 @@ async def info(node: Node, _: bytes) -> bytes:
             troubles=[*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
             findings=findings_of(node),
             has_journal=node.journal.is_in_place(),
+            orphans={link: list(map(shown_ip, in_order(ips))) for link, ips in node.host.orphans.items()},
             counters=dict(sorted(node.counters.items())),
         )
     )

@@ -7,9 +7,8 @@ that neither waits for a plugin that runs ("text file busy") nor shows half a fi
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
@@ -19,13 +18,18 @@ from msgspec import Struct
 from ..cni.files import make_directories, read_document, sync_directory
 
 PLUGIN = "netloom"
+# In the state directory.
+RECEIPT = "installed.json"
 # Of files: how the plugin and the network's configuration are put there.
 EXECUTABLE = 0o755
 READABLE = 0o644
 
 _SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_plugin", PLUGIN)
-_RECEIPT = "installed.json"
 _LARGEST = 64 << 20
+# What every version of the plugin says when somebody runs it by hand.
+_MARK = b"netloom: the CNI plugin that hands its requests to the agent of the node"
+# What is in a file's place then is none, and none of ours.
+_NO_FILE = (errno.EISDIR, errno.EINVAL, errno.EFBIG, errno.ELOOP)
 
 Put: TypeAlias = Literal["installed", "replaced", "kept"]
 
@@ -38,18 +42,46 @@ class Receipt(Struct, frozen=True):
     """Which files of this node are ours: each one's path, and the digest of what we wrote there.
 
     And the directories that were not there before, of which the same cannot be said: others may use them.
+    `left` are files that a purge has found changed: nobody looks after them, and every purge names them.
     """
 
     files: Mapping[str, str] = {}
     directories: tuple[str, ...] = ()
+    left: Mapping[str, str] = {}
 
     def is_ours(self, path: str, content: bytes) -> bool:
         """Whether a file is as we wrote it. One that somebody has changed since is theirs."""
-        return self.files.get(path) == digest(content)
+        return self.everything.get(path) == digest(content)
+
+    @property
+    def everything(self) -> Mapping[str, str]:
+        """What a purge has to look at."""
+        return {**self.left, **self.files}
+
+    @property
+    def plugins(self) -> list[str]:
+        """Every place at which the plugin was installed, the first first."""
+        return [path for path in self.files if os.path.basename(path) == PLUGIN]
 
     def adding(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
         made = dict.fromkeys((*self.directories, *directories))
-        return Receipt({**self.files, path: digest(content)}, tuple(made))
+        left = {other: it for other, it in self.left.items() if other != path}
+        return Receipt({**self.files, path: digest(content)}, tuple(made), left)
+
+    def forgetting(self, paths: Collection[str]) -> Receipt:
+        """Without files that are gone, and the directories that went with them."""
+        gone = {directory for path in paths for directory in missing_directories(path)}
+        gone |= {os.path.dirname(path) for path in paths if not os.path.isdir(os.path.dirname(path))}
+        return Receipt(
+            {path: it for path, it in self.files.items() if path not in paths},
+            tuple(it for it in self.directories if it not in gone),
+            self.left,
+        )
+
+    def leaving(self, paths: Collection[str]) -> Receipt:
+        """What a purge that is done has to remember: files that stayed, and directories that they keep."""
+        left = {path: it for path, it in self.everything.items() if path in paths}
+        return Receipt({}, tuple(filter(os.path.isdir, self.directories)) if left else (), left)
 
 
 def shipped_plugin() -> bytes:
@@ -60,6 +92,8 @@ def shipped_plugin() -> bytes:
 
 
 def digest(content: bytes) -> str:
+    import hashlib  # who only reads need not wait for it
+
     return hashlib.sha256(content).hexdigest()
 
 
@@ -115,24 +149,66 @@ def _write(path: str, content: bytes, mode: int) -> None:
 def receipt(state_dir: str) -> Receipt:
     """What was written down; nothing, if it was lost: then every file is somebody else's."""
     try:
-        return msgspec.json.decode(read(os.path.join(state_dir, _RECEIPT)) or b"{}", type=Receipt)
-    except (OSError, msgspec.MsgspecError):
+        return _decoded(state_dir)
+    except (OSError, ValueError):
         return Receipt()
 
 
+def receipt_path(state_dir: str) -> str:
+    return os.path.join(state_dir, RECEIPT)
+
+
+def receipt_damage(state_dir: str) -> str | None:
+    """Why it cannot be understood, if so. OSError: why it can be neither read nor replaced."""
+    try:
+        _decoded(state_dir)
+    except NotADirectoryError:  # there is no such state directory, which others tell
+        return None
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _decoded(state_dir: str) -> Receipt:
+    path = receipt_path(state_dir)
+    content = read(path)
+    if content is None:
+        if os.path.islink(path):  # its disk may not be mounted: what is written down there is not nothing
+            raise FileNotFoundError(errno.ENOENT, "It is a link that leads nowhere", path)
+        return Receipt()
+    try:
+        found = msgspec.json.decode(content, type=Receipt)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    for path in (*found.everything, *found.directories):
+        if not os.path.isabs(path) or "\0" in path:
+            raise ValueError(f"{path!r} is no absolute path")
+    return found
+
+
 def keep_receipt(state_dir: str, kept: Receipt) -> None:
-    put(os.path.join(state_dir, _RECEIPT), msgspec.json.format(msgspec.json.encode(kept)), 0o600)
+    put(receipt_path(state_dir), msgspec.json.format(msgspec.json.encode(kept)), 0o600)
+
+
+def is_plugin(content: bytes) -> bool:
+    """Whether it is our plugin, of whatever version."""
+    return content.startswith(b"\x7fELF") and _MARK in content
 
 
 def take_away(path: str, known: Receipt) -> str | None:
-    """Removes a file of ours. Gives back why it stayed, or None if it is gone."""
+    """Removes a file of ours. Gives back why it is not ours any more, or None if it is gone.
+
+    OSError says why one that is ours, or may be, could not be removed.
+    """
     try:
         content = read(path)
-        if content is None:
-            return None
-        if not known.is_ours(path, content):
-            return "changed since it was installed"
-        os.unlink(path)
     except OSError as cause:
-        return cause.strerror or errno.errorcode.get(cause.errno or 0, "it cannot be removed")
+        if cause.errno not in _NO_FILE:
+            raise
+        return f"something else is in its place: {cause.strerror}"
+    if content is None and not os.path.islink(path):
+        return None
+    if content is None or not known.is_ours(path, content):
+        return "changed since it was installed"
+    os.unlink(path)
     return None

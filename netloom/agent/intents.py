@@ -21,8 +21,9 @@ from .delete import delete
 from .failure import explained
 from .intent_files import SUFFIX
 from .intent_files import waiting as waiting
+from .intent_message import read_intent
 from .node import Node
-from .protocol import BODY_MAX, HEAD_MAX, Message, ProtocolError, decode
+from .protocol import Message, ProtocolError
 from .record import trace_of
 from .subject import about
 
@@ -48,7 +49,7 @@ async def replay(node: Node) -> int:
 
 async def _replay_one(node: Node, path: str) -> bool:
     try:
-        message = _read(path)
+        message = read_intent(path)
         keys = keys_of(node, message)
     except (ProtocolError, CNIError) as error:
         # It cannot be done, and must not be lost without a word, nor be tried for ever.
@@ -85,11 +86,6 @@ async def _replay_one(node: Node, path: str) -> bool:
 def _sent(message: Message) -> float:
     """When it was sent; whatever it says, since boot and not later than now."""
     return max(0, min(message.head.sent, time.clock_gettime_ns(time.CLOCK_BOOTTIME))) / 1e9
-
-
-def _read(path: str) -> Message:
-    with open(path, "rb") as file:
-        return decode(file.read(4 + HEAD_MAX + BODY_MAX + 1))
 
 
 def keys_of(node: Node, message: Message) -> list[AttachmentKey]:

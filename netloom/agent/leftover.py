@@ -19,10 +19,12 @@ from ..kernel import InvalidNamespace, Namespace
 from ..kernel.objects.link import link_names
 from ..modes import names
 from . import contents
+from .intent_files import SUFFIX
 from .intent_files import waiting as waiting_in
+from .intent_message import read_intent
 from .network import LONGEST_COOLDOWN
 from .presence import leads_there
-from .protocol import ProtocolError, decode
+from .protocol import ProtocolError
 
 Kind: TypeAlias = Literal["attachment", "unfinished", "queued DEL", "element", "chain", "link", "rested"]
 
@@ -42,6 +44,13 @@ class Leftover(Struct, frozen=True):
     subject: Annotated[str, Meta(description="its name: an attachment, a link, a file")]
     reason: Annotated[str, Meta(description="why it is left over")]
     kept: Annotated[str, Meta(description="why it stays, and what to do; empty: it goes")] = ""
+
+
+class Collected(Struct, frozen=True):
+    """What went, and what is left all the same."""
+
+    removed: list[Leftover]
+    left: list[Leftover]
 
 
 def nobody(_: AttachmentKey) -> bool:
@@ -117,24 +126,34 @@ def is_dead(ledger: Ledger, place: Place) -> bool:
 def _queued(directory: str) -> Iterable[Leftover]:
     for path in waiting_in(directory):
         try:
-            with open(path, "rb") as file:
-                environment = decode(file.read()).head.environment
+            environment = read_intent(path).head.environment
+        except FileNotFoundError:  # it was done meanwhile
+            continue
         except (OSError, ProtocolError):
+            yield _unreadable(path)
             continue
         named = f"{environment.get('CNI_CONTAINERID', '')}/{environment.get('CNI_IFNAME', '')}"
         yield Leftover("queued DEL", named, f"it came while no agent answered, and waits as {path}")
-    for path in _unreadable(directory):
-        yield Leftover(
-            "queued DEL", path, "it cannot be read", "look into it, and remove it by hand: nobody needs it"
-        )
+    yield from map(_unreadable, _set_aside(directory))
 
 
-def _unreadable(directory: str) -> list[str]:
+def _unreadable(path: str) -> Leftover:
+    advice = "look into it, and remove it by hand: nobody needs it"
+    return Leftover("queued DEL", path, "it cannot be read", advice)
+
+
+def _set_aside(directory: str) -> list[str]:
+    """What an agent could not read, and what has the name of a DEL and is no file."""
     try:
-        listed = sorted(os.listdir(directory))
+        with os.scandir(directory) as entries:
+            return sorted(
+                it.path
+                for it in entries
+                if it.name.endswith(_UNREADABLE)
+                or (it.name.endswith(SUFFIX) and not it.is_file(follow_symlinks=False))
+            )
     except OSError:
         return []
-    return [os.path.join(directory, name) for name in listed if name.endswith(_UNREADABLE)]
 
 
 def _links(ledger: Ledger, links: set[str]) -> Iterable[Leftover]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -16,11 +15,8 @@ from ..cni.names import shortened, validate_ifname
 from ..cni.skel import Request
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
 from ..kernel import InvalidObject
-from ..kernel.values import packed_network, require_mac
-from ..modes.isolation import Isolation
-from ..modes.limits import Limits
-from ..modes.masquerade import Masquerade
-from ..modes.routed import IPV6_MTU
+from ..kernel.values import IPV6_MTU, packed_network, require_mac
+from ..modes.wanted import Isolation, Limits, Masquerade
 from ..workloads import Arguments
 from .services import (
     Bandwidth,
@@ -149,7 +145,7 @@ _ALIKE = 0.8
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """What an ADD asks for, checked."""
+    """What an ADD asks for, checked; `text` is how it was written."""
 
     pools: tuple[Pool, ...]
     requested: tuple[bytes, ...]
@@ -161,13 +157,20 @@ class Network(Struct, frozen=True, kw_only=True):
     interface: str
     dns: DNS
     arguments: Arguments
-    hash: str
+    text: bytes
     txqlen: int | None
     masquerade: Masquerade | None
     isolation: Isolation
     mappings: tuple[PortMapping, ...]
     limits: Limits
     settings: tuple[tuple[str, str], ...]
+
+    @property
+    def hash(self) -> str:
+        """Of all that was asked for, so that another ADD can be told from the same one again."""
+        import hashlib  # which only an ADD needs
+
+        return hashlib.sha256(self.text).hexdigest()[:32]
 
 
 def network_of(request: Request) -> Network:
@@ -201,7 +204,7 @@ def network_of(request: Request) -> Network:
         mappings=said.mappings,
         limits=said.limits,
         settings=said.settings,
-        hash=hashlib.sha256(b"[%b,%b]" % (said.wanted, msgspec.json.encode(request.args))).hexdigest()[:32],
+        text=b"[%b,%b]" % (said.wanted, msgspec.json.encode(request.args)),
     )
 
 
@@ -258,7 +261,7 @@ def _judged(config: dict[str, Any]) -> _Said:
         raise InvalidConfig(f"txQLen {txqlen} is not from 0 to {_LONGEST_QUEUE}")
     if not 0 <= keys.cooldown <= LONGEST_COOLDOWN:
         raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to {LONGEST_COOLDOWN:.0f} seconds")
-    pools = parse_pools(keys.pools)
+    pools = _pools(keys, config)
     if 0 < (mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
         raise InvalidConfig(f"mtu {mtu} is too small for IPv6, which needs {IPV6_MTU}")
     if keys.interface is not None:
@@ -277,6 +280,17 @@ def _judged(config: dict[str, Any]) -> _Said:
         limits=limits_of(keys.bandwidth, keys.runtime_config.bandwidth),
         settings=settings_of({**keys.sysctl, **of_args.sysctl}),
     )
+
+
+def _pools(keys: _Keys, config: Mapping[str, Any]) -> tuple[Pool, ...]:
+    """Whoever has none has often misspelled the key."""
+    try:
+        return parse_pools(keys.pools)
+    except InvalidConfig as error:
+        meant = [(key, name) for key, name in misspelled(config) if name == "pools"]
+        if keys.pools or not meant:
+            raise
+        raise InvalidConfig(error.msg, hint(*meant[0])) from None
 
 
 def _keys(config: dict[str, Any]) -> _Keys:
@@ -321,6 +335,10 @@ def _as_written(value: object) -> str:
     import json  # which only an error has to wait for
 
     return json.dumps(value, ensure_ascii=False)
+
+
+def hint(key: str, meant: str) -> str:
+    return f"nobody reads `{shortened(key)}` (is `{meant}` meant?)"
 
 
 def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:

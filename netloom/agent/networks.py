@@ -11,7 +11,7 @@ from ..cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ..cni.request import configuration, parameters
 from ..cni.skel import Request, judge_config, request_of
 from .install import read
-from .network import Network, misspelled, network_of
+from .network import Network, hint, misspelled, network_of
 
 TYPE = "netloom"
 # The one that `netloom up` writes.
@@ -79,9 +79,9 @@ def refusals(config: NetworkConfig) -> list[CNIError]:
 
 
 def misspellings(config: NetworkConfig) -> list[str]:
-    """What the agent would pass over without a word, and somebody may have meant for it."""
+    """Keys that have no effect, and that somebody may have meant for the agent."""
     return [
-        f"plugin netloom: nobody reads `{key}`; is `{meant}` meant?"
+        f"plugin netloom: {hint(key, meant)}"
         for plugin in config.plugins
         if plugin.type == TYPE
         for key, meant in misspelled(plugin.raw)

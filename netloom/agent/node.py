@@ -7,14 +7,16 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..cni import AttachmentKey, CNIError
 from ..failpoints import reach
 from ..journal import Attachment, Journal, Operation
+from ..journal.remarks import with_attached
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
@@ -26,6 +28,7 @@ from .contents import Content
 from .flows import Flows
 from .host import Host, look_at
 from .network_files import NetworkFiles
+from .orphans import orphans_at
 from .tally import Tally
 from .turns import Turns
 
@@ -104,6 +107,7 @@ class Node:
         self.looks_for_strays = 0
         self.flows = Flows()
         self._laying = asyncio.Lock()
+        self._learning = asyncio.Lock()
 
     def require_container(self, namespace: Namespace) -> None:
         """Whoever asks may live in a namespace of its own, and not know that this one is the host's."""
@@ -131,6 +135,8 @@ class Node:
         error: CNIError | None = None,
     ) -> None:
         """Writes down what the agent did by itself, or could not; the verbs are the journal's `EVENTS`."""
+        if attachment is not None:
+            details = with_attached(details, attachment.created_at)
         self.journal.log(
             Operation(
                 verb=event,
@@ -163,7 +169,25 @@ class Node:
             log.error("%s", self.troubles["journal"])
 
     async def look_at_host(self) -> None:
-        self.host = await self.look(look_at)
+        found = await self.look(look_at)
+        self.host = replace(found, orphans=self.host.orphans)
+
+    async def learn_orphans(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
+        """Looks for links that no attachment has, once for all who found out. Whether the known were others.
+
+        After a journal was lost, containers go on using the addresses that are routed to them.
+        """
+        async with self._learning:
+            if known is None or self.host.orphans == known:
+                found = await self.look(lambda host: orphans_at(host, self.journal.survey))
+                self.host = replace(self.host, orphans=found)
+        return self.host.orphans != known
+
+    def forget_orphan(self, link: str) -> None:
+        """It is gone, or an attachment's by now: nobody has to wait for the next look."""
+        if link in self.host.orphans:
+            left = {name: ips for name, ips in self.host.orphans.items() if name != link}
+            self.host = replace(self.host, orphans=left)
 
     async def lay_down(self) -> None:
         """The node's table with all attachments' elements, in one step: no packet meets a part of it.

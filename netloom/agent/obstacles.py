@@ -15,8 +15,10 @@ from msgspec import Struct
 from ..cni import CNIError
 from ..cni.names import validate_network_name
 from ..findings import Finding
+from ..ipam.usage import READY
 from ..journal import JournalError, Ledger
 from ..kernel import KernelError
+from .another_pool import remedy_of
 from .network import Network
 from .network_files import Found
 from .node import Node
@@ -138,11 +140,11 @@ def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
         if it.network is None:
             judged[it.name] = [_finding("network-broken", f"{it.path}: {it.discreet}", it.name)]
         else:
-            judged[it.name] = _of_network(node, it.name, it.network)
+            judged[it.name] = _of_network(node, it.name, it.path, it.network)
     return judged
 
 
-def _of_network(node: Node, name: str, network: Network) -> list[Finding]:
+def _of_network(node: Node, name: str, path: str, network: Network) -> list[Finding]:
     host = node.host
     lacking = host.lacks(network.pools, network.mtu)
     if lacking:
@@ -155,7 +157,11 @@ def _of_network(node: Node, name: str, network: Network) -> list[Finding]:
         exhausted = node.journal.survey(judged)
     except JournalError as error:
         return [_finding("journal-unreadable", str(error), name)]
-    return [_finding("pool-exhausted", exhausted, name)] if exhausted else []
+    if not exhausted:
+        return []
+    pools = [pool.cidr for pool in network.pools]
+    remedy = remedy_of("pool-exhausted", name, path, pools, rests=READY in exhausted)
+    return [Finding(code="pool-exhausted", text=exhausted, next=remedy, subject=name)]
 
 
 def _is_name(name: str) -> bool:

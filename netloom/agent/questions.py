@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .collecting import collect_now
 from .info import info
 from .repairing import repair
+from .settling import settle
 
 if TYPE_CHECKING:
     from .node import Node
@@ -21,4 +22,5 @@ QUESTIONS: Mapping[str, Question] = {
     "collect": collect_now,
     "info": info,
     "repair": repair,
+    "settle": settle,
 }

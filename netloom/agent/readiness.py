@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import sqlite3
+import time
 from contextlib import closing
 
 from ..journal import JournalError, Ledger, Unwritable, read_only
 from ..journal import schema as journal_schema
 from ..journal.file import explained
-from ..kernel import Namespace, Scope
+from ..kernel import KernelError, Namespace, Scope
 from ..modes import table
 from .host import look_at
 from .node import Settings
 
+log = logging.getLogger(__name__)
+
+# How long the kernel is asked for lists that change while it lists them, as on a node that has much to do.
+_PATIENCE = 10.0
+_PAUSE = 0.1
 # Beside a copy of the journal: what a migration itself, and the first calls after it, may need.
 _SPACE = 16 << 20
 
 
-def require_ready(settings: Settings) -> None:
-    """Reads journal and kernel as if it had begun; changes nothing. Raises `JournalError`, `KernelError`."""
+def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
+    """Reads journal and kernel as if it had begun; changes nothing. Raises `JournalError`, `KernelError`.
+
+    Nobody waits for us yet, and calls go on meanwhile: a list that they interrupt is asked for again.
+    """
     require_readable(settings.journal)
-    with Namespace.own() as host:
-        look_at(host)
-        table.TABLE.check(Scope(host))
+    deadline = time.monotonic() + patience
+    told = False
+    while True:
+        try:
+            with Namespace.own() as host:
+                look_at(host)
+                table.TABLE.check(Scope(host))
+            return
+        except KernelError as error:
+            if error.errno != errno.EINTR or time.monotonic() >= deadline:
+                raise
+            if not told:
+                log.info("not ready to follow yet, trying again: %s", error)
+            told = True
+        time.sleep(_PAUSE)
 
 
 def require_readable(path: str) -> None:

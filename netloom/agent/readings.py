@@ -103,7 +103,7 @@ def _attached(node: Node) -> list[Family]:
 
 
 def _pools(ledger: Ledger, pools: list[NamedPool], node: Node) -> tuple[list[Sample], list[Sample]]:
-    holdings, now = SqlHoldings(ledger.connection, node.host.addresses), boottime()
+    holdings, now = SqlHoldings(ledger.connection, node.host.taken()), boottime()
     used: list[Sample] = []
     capacities: list[Sample] = []
     for it in pools:
@@ -179,6 +179,6 @@ def _process() -> list[Family]:
 @cache
 def _began() -> float:
     """Once: by the clock as it is then, it would be another time after every step of that."""
-    with open("/proc/self/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
     return round(time.time() - boottime() + int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"), 2)

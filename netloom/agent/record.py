@@ -9,8 +9,9 @@ import re
 
 from ..cni import AttachmentKey, CNIError
 from ..journal import Operation
+from ..journal.remarks import with_attached
 from .addresses import addresses_of
-from .caller import caller_of
+from .caller import named
 from .course import Course
 from .protocol import Message
 
@@ -27,7 +28,7 @@ def trace_of(message: Message) -> str:
 
 
 def operation_of(
-    verb: str, key: AttachmentKey, message: Message, plugin: int, course: Course, error: CNIError | None
+    verb: str, key: AttachmentKey, message: Message, runtime: int, course: Course, error: CNIError | None
 ) -> Operation:
     namespace, pod, addresses = _known_of(course, message)
     return Operation(
@@ -40,13 +41,21 @@ def operation_of(
         phases=course.phases,
         code=0 if error is None else error.code or 999,
         error="" if error is None else error.discreet[:LONGEST_ERROR],
-        caller=caller_of(plugin),
+        caller=named(runtime),
         netns=message.head.environment.get("CNI_NETNS", "")[:400],
         namespace=namespace,
         pod=pod,
         addresses=addresses,
         trace=trace_of(message),
+        details=_attached(verb, course, error),
     )
+
+
+def _attached(verb: str, course: Course, error: CNIError | None) -> str:
+    """Since when: the lines before this one may be lost. What an ADD could not attach never was."""
+    found = course.attachment
+    was_attached = found is not None and not (verb == "ADD" and error is not None)
+    return with_attached("", found.created_at) if found is not None and was_attached else ""
 
 
 def _known_of(course: Course, message: Message) -> tuple[str, str, tuple[str, ...]]:

@@ -78,6 +78,7 @@ async def prepare(node: Node) -> None:
     await answer_for_next_hop(node)
     if not await node.has_table():
         await node.lay_down()
+        await node.learn_orphans()  # whose elements are some that the journal does not count
     node.looks_for_strays = max(node.looks_for_strays, 1)
 
 

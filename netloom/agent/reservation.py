@@ -19,8 +19,8 @@ from ..journal import Attachment, Ledger, boottime
 from ..kernel import Plan
 from ..modes import routed
 from ..modes.names import names_of
-from ..modes.ports import HostPort
-from .failure import KernelRefused, PortTaken
+from ..modes.wanted import HostPort
+from .failure import KernelRefused, OfOrphan, PortTaken
 from .held_port import port_of
 from .host import Host
 from .network import Network
@@ -133,16 +133,20 @@ def _attached(
     if lacking:
         raise KernelRefused(lacking)
     workload = network.arguments.workload
+    named = next(it for number in count() if not ledger.has_link((it := names_of(key, number)).host_link))
+    for ip in network.requested:
+        orphan = wanted.host.orphan_with(ip, named.host_link)
+        if orphan is not None:
+            raise OfOrphan(ip, orphan)
     allocations = allocate(
         network.pools,
         network.requested,
-        SqlHoldings(ledger.connection, wanted.host.addresses),
+        SqlHoldings(ledger.connection, wanted.host.taken(named.host_link)),
         scope=SCOPE,
         now=boottime(),
         cooldown=network.cooldown,
         identity=(workload.namespace, workload.pod, key.container_id),
     )
-    named = next(it for number in count() if not ledger.has_link((it := names_of(key, number)).host_link))
     rank = _free_rank(ledger, wanted, cookie)
     default = network.default_route
     if default is None:

@@ -14,7 +14,8 @@ import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from .listener import Listener, SocketInUse
+from .descriptors import share
+from .listener import BACKLOG, Listener, SocketInUse
 from .protocol import LENGTH, REQUEST_MAX, Message, ProtocolError, Reply, decode
 
 # More descriptors than a plugin ever sends, so that what is too much is seen, and closed.
@@ -27,6 +28,12 @@ _CHUNK = 1 << 18
 # How long a pause waits for clients that have connected and not asked, or do not take their answers.
 _MANNERS = 1.0
 _LOOK_EVERY = 0.005
+# Of the descriptors: a connection, its namespace, and what the dataplane opens for it leave room so.
+_SHARE = 4
+# How long a client may take to ask, however many wait for its place.
+_GRACE = 0.1
+# Clients that are accepted before anything else has its turn.
+_AT_ONCE = 256
 
 # The question of an agent that wants to follow this one.
 HANDOVER = "handover"
@@ -52,7 +59,10 @@ class Client:
         self._wanted = -1
         self._descriptors: list[int] = []
         self._reply = b""
+        # What is left to do when the reply is on its way: whoever waits for it need not wait for that.
+        self.afterwards: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self.came = self._loop.time()
         self._readable()
         if self._wanted != 0 and not self._is_closed and not self._reply:
             self._deadline = self._loop.call_later(server.patience, self._expire)
@@ -61,6 +71,10 @@ class Client:
     @property
     def _is_closed(self) -> bool:
         return self._socket.fileno() < 0
+
+    @property
+    def has_asked(self) -> bool:
+        return self._wanted == 0 or bool(self._reply)
 
     @property
     def gone(self) -> bool:
@@ -88,6 +102,11 @@ class Client:
 
     def _expire(self) -> None:
         self._finish(self._server.refuse("the request did not arrive in time"))
+
+    def make_room(self) -> None:
+        """For another, since it has not asked so far."""
+        self._finish(self._server.refuse("the request did not arrive, and others wait"))
+        self.close()
 
     def _readable(self) -> None:
         try:
@@ -124,6 +143,7 @@ class Client:
             self._buffer.clear()
             self._wanted = 0
             self._listen_no_more()
+            self._server.has_asked(self)
             self._server.begin(self, decode(frame))
 
     def _listen_no_more(self) -> None:
@@ -138,7 +158,14 @@ class Client:
         except BaseException:
             self.close()
             raise
-        self._finish(reply)
+        try:
+            self._finish(reply)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if self.afterwards is not None:
+                self.afterwards()
 
     def _finish(self, reply: Reply) -> None:
         """Sends the reply, and waits no longer for a client that does not take it."""
@@ -202,7 +229,7 @@ class Server:
         leave: Leave | None = None,
         made: Callable[[Listener], None] | None = None,
         dropped: Callable[[Listener], None] | None = None,
-        limit: int = 1024,
+        limit: int | None = None,
         patience: float = 5.0,
     ) -> None:
         self.serve = serve
@@ -213,8 +240,11 @@ class Server:
         self._leave = leave
         self._made = made
         self._dropped = dropped
-        self._limit = limit
+        self._limit = limit or share(_SHARE)
         self._clients: set[Client] = set()
+        # Those that have not asked yet, in the order in which they came.
+        self._expected: dict[Client, None] = {}
+        self._again: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_open = False
         self._accepting: list[Listener] = []
@@ -236,18 +266,41 @@ class Server:
         self._pause()
 
     def _resume(self) -> None:
-        if self._is_open and not self._accepting and len(self._clients) < self._limit:
-            self._accepting = list(self._listeners)
-            for listener in self._accepting:
-                self.loop.add_reader(listener, self._accept, listener)
+        if not self._is_open or self._accepting:
+            return
+        if not self._has_room():
+            self._look_again()
+            return
+        self._accepting = list(self._listeners)
+        for listener in self._accepting:
+            self.loop.add_reader(listener, self._accept, listener)
+
+    def _look_again(self) -> None:
+        """Somebody who has not asked will be overdue by then."""
+        if self._expected and self._again is None:
+            self._again = self.loop.call_later(_GRACE, self._after_a_moment)
+
+    def _after_a_moment(self) -> None:
+        self._again = None
+        self._resume()
 
     def _pause(self) -> None:
         accepting, self._accepting = self._accepting, []
         for listener in accepting:
             self.loop.remove_reader(listener)
 
-    def _accept(self, listener: Listener) -> None:
-        while len(self._clients) < self._limit:
+    def _has_room(self) -> bool:
+        return len(self._clients) < self._limit or self._overdue() is not None
+
+    def _overdue(self) -> Client | None:
+        """Who has waited for longest without having asked, if that is long enough."""
+        first = next(iter(self._expected), None)
+        return None if first is None or self.loop.time() - first.came < _GRACE else first
+
+    def _accept(self, listener: Listener, most: int = _AT_ONCE) -> None:
+        for _ in range(most):
+            if not self._has_room():
+                break
             try:
                 connection, _ = listener.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -269,10 +322,20 @@ class Server:
                 connection.close()
                 raise
             if connection.fileno() >= 0:
-                self._clients.add(client)
+                self._take(client)
             if not self._is_open:
                 return
-        self._pause()
+        if not self._has_room():
+            self._pause()
+            self._look_again()
+
+    def _take(self, client: Client) -> None:
+        """Whoever comes may have a request: it does not wait for those that have none."""
+        if len(self._clients) >= self._limit and (overdue := self._overdue()) is not None:
+            overdue.make_room()
+        self._clients.add(client)
+        if not client.has_asked:
+            self._expected[client] = None
 
     def begin(self, client: Client, message: Message) -> None:
         if message.head.question == HANDOVER and self._leave is not None:
@@ -287,8 +350,12 @@ class Server:
         if not task.cancelled() and task.exception() is not None:
             self.loop.call_exception_handler({"message": "a request failed", "exception": task.exception()})
 
+    def has_asked(self, client: Client) -> None:
+        self._expected.pop(client, None)
+
     def forget(self, client: Client) -> None:
         self._clients.discard(client)
+        self._expected.pop(client, None)
         self._resume()
 
     def keep_in_place(self) -> None:
@@ -301,7 +368,7 @@ class Server:
             return
         ours = [listener for listener in self._listeners if not listener.is_lent]
         for listener in ours:
-            self._accept(listener)
+            self._accept(listener, BACKLOG)
         self._pause()
         for listener in ours:
             self._listeners.remove(listener)

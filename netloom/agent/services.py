@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from .. import kernel
 from ..cni import InvalidConfig
 from ..cni.names import shortened
-from ..kernel import InvalidObject, Sysctl
+from ..kernel import InvalidObject
 from ..kernel.values import packed_ip, packed_network, shown_ip
-from ..modes.limits import BOUNDLESS, FASTEST, SLOWEST, Limit, Limits
-from ..modes.masquerade import Masquerade
-from ..modes.ports import HostPort
-from ..modes.routed import Assigned
 from ..modes.settings import IFNAME, is_allowed, path_of
+from ..modes.wanted import BOUNDLESS, FASTEST, SLOWEST, HostPort, Limit, Limits, Masquerade
+
+if TYPE_CHECKING:
+    from ..modes.routed import Assigned
 
 # Protocol, port, address of the host, and whether it is IPv6.
 Port: TypeAlias = tuple[str, int, str, bool]
@@ -220,7 +221,7 @@ def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
                 discreet="sysctl has a name that a network may not set",
             )
         try:
-            Sysctl(path, value, on="attachment")
+            kernel.Sysctl(path, value, on="attachment")
         except InvalidObject as cause:
             raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has no value") from None
         settings[path] = value

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from . import intents
+from . import intents, life
 from .collect import Collector
 from .drift import Drift
 from .node import Node
@@ -33,6 +33,7 @@ async def tick(node: Node, server: Server) -> None:
         node.ticked = time.monotonic()
         node.look_after_journal()
         server.keep_in_place()
+        life.show(node.settings.socket)
         work: list[Callable[[], Awaitable[object]]] = [
             lambda: intents.replay(node),
             lambda: finish(node),
@@ -45,6 +46,8 @@ async def tick(node: Node, server: Server) -> None:
         ]
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)
+        if number % _COLLECT_EVERY == 0 and node.host.orphans:
+            work.append(node.learn_orphans)
         if number % _FORGET_EVERY == 0:
             work.append(lambda: forget_rested(node))
         for step in work:

@@ -3,26 +3,40 @@
 Three small protocols, all by environment and datagrams: LISTEN_FDS (sockets that are open before we are),
 NOTIFY_SOCKET (ready, stopping, still alive, how it goes) and the descriptor store, which keeps a socket that
 we made while we are dead. Whoever speaks them is served: systemd, another manager, or `netloom up`, which
-hears so when an agent is ready. Without any, everything here does nothing.
+hears so when an agent is ready. Without any, everything here does nothing. What is said to another process
+does not count; what is said to us and cannot be is an error before anything is done.
 """
 
 from __future__ import annotations
 
 import array
+import fcntl
 import os
 import re
 import socket
 from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
+from itertools import chain, repeat
 from typing import NamedTuple, Self
 
 from .listener import Listener, has_listener, inode_at
 
 _FIRST_DESCRIPTOR = 3
 # A name in the store says which file led to the socket: a descriptor alone does not.
-_STORED = re.compile(r"netloom-(\d+)")
+_STORED = re.compile(r"netloom-([0-9]{1,20})")
 _NOTIFY = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "FDSTORE")
 _LISTEN = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+# As many digits as a number of 64 bits may have; the largest means that a time never comes.
+_DIGITS = 20
+_NEVER = 2**64 - 1
+
+
+class BadVariable(Exception):
+    """A service manager says what cannot be. `name` is the variable's."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name} {why}")
+        self.name = name
 
 
 class Passed(NamedTuple):
@@ -53,7 +67,10 @@ class Manager:
 
     @classmethod
     def of_environment(cls, environment: MutableMapping[str, str]) -> Self:
-        """Takes the variables out: they are for us, and for no process that we start."""
+        """Takes the variables out: they are for us, and for no process that we start.
+
+        Called before we open any descriptor: whichever is open by then was handed in. Raises `BadVariable`.
+        """
         notify = {name: environment.pop(name, "") for name in _NOTIFY}
         listen = {name: environment.pop(name, "") for name in _LISTEN}
         address = notify["NOTIFY_SOCKET"]
@@ -120,14 +137,39 @@ class Manager:
 def _watchdog(process: str, microseconds: str) -> float | None:
     if process and process != str(os.getpid()):
         return None
-    return int(microseconds) / 1e6 if microseconds.isdecimal() and int(microseconds) else None
+    found = _number("WATCHDOG_USEC", microseconds, "microseconds")
+    return found / 1e6 if 0 < found < _NEVER else None
 
 
 def _passed(process: str, count: str, names: str) -> list[Passed]:
-    if process != str(os.getpid()) or not count.isdecimal():
+    if process != str(os.getpid()):
         return []
-    named = [*names.split(":"), *[""] * int(count)]
-    return [Passed(_FIRST_DESCRIPTOR + number, named[number]) for number in range(int(count))]
+    many = _number("LISTEN_FDS", count, "descriptors")
+    found = []
+    for number, name in zip(range(many), chain(names.split(":"), repeat("")), strict=False):
+        descriptor = _FIRST_DESCRIPTOR + number
+        if not _is_open(descriptor):
+            raise BadVariable("LISTEN_FDS", f"is {many}, and descriptor {descriptor} is not open")
+        found.append(Passed(descriptor, name))
+    return found
+
+
+def _number(variable: str, text: str, what: str) -> int:
+    """0 of one that is not set."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        shown = f"{text[:_DIGITS]}…" if len(text) > _DIGITS else text
+        raise BadVariable(variable, f"is {shown!r}, which is no number of {what}")
+    return int(text)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_GETFD)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _is_listening(descriptor: int) -> bool:

@@ -11,11 +11,14 @@ import gc
 import logging
 import os
 import socket
+from functools import partial
 
 from .. import __version__
 from ..failpoints import reach
-from ..journal import InUse, Journal, boottime
+from ..journal import InUse, Journal, boottime, search
+from ..journal.remarks import with_last_sign
 from ..kernel.dataplane import Dataplane
+from . import life
 from .answers import Answers, refuse
 from .drift import Drift
 from .handover import PATIENCE, Departure
@@ -61,6 +64,8 @@ class Term:
         self._stop = stop
         self._asked: asyncio.Queue[Departure] = asyncio.Queue()
         self._node: Node | None = None
+        # The schema of the journal when we last had it; 0: we never had.
+        self._schema = 0
 
     async def serve(
         self, succession: Succession | None = None, dataplane: Dataplane | None = None
@@ -74,6 +79,7 @@ class Term:
             if succession is not None:
                 succession.begin()
             journal = await self._taken()
+            self._schema = journal.schema
             try:
                 if succession is not None:
                     reach("handover.opened")
@@ -97,9 +103,10 @@ class Term:
         """Who gave it to us, or has just died, may need a moment to end."""
         patience = _PARTING if self._follows else _MOVING if self._manager.runs_us else 0
         deadline = boottime() + patience
+        take = partial(Journal, self._settings.journal, lent_with=self._schema)
         while True:
             try:
-                return await asyncio.to_thread(Journal, self._settings.journal)
+                return await asyncio.to_thread(take)
             except InUse:
                 if boottime() >= deadline:
                     raise
@@ -109,6 +116,9 @@ class Term:
         self, journal: Journal, dataplane: Dataplane, succession: Succession | None
     ) -> Departure | None:
         node = self._known(Node(self._settings, journal, dataplane))
+        before = await journal.ask(search.ended_without_a_word)
+        # Of the one before us: it is gone with the socket, when we make another.
+        sign = life.last_sign(self._settings.socket) if before else None
         recovered = await recover(node)
         # What was lost while no agent ran is looked for first.
         node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
@@ -126,7 +136,7 @@ class Term:
             gc.collect()
         gc.freeze()
         self._begin(server, succession)
-        self._tell(node, recovered)
+        self._tell(node, recovered, sign)
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(tick(node, server)),
@@ -180,9 +190,11 @@ class Term:
             told.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
         self._manager.tell(*told)
 
-    def _tell(self, node: Node, recovered: Recovered) -> None:
+    def _tell(self, node: Node, recovered: Recovered, sign: float | None) -> None:
+        """`sign` is the last one of an agent before it that was killed."""
         log.info("ready at %s; %s", self._settings.socket, recovered)
-        node.tell("START", f"version {__version__}, process {os.getpid()}; {recovered}")
+        details = f"version {__version__}, process {os.getpid()}; {recovered}"
+        node.tell("START", details if sign is None else with_last_sign(details, sign))
 
     async def _until_the_end(self, node: Node, server: Server) -> Departure | None:
         me = f"version {__version__}, process {os.getpid()}"

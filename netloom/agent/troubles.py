@@ -1,4 +1,4 @@
-"""What an agent knows to be in the way of an ADD, as findings: each with the page that tells more."""
+"""What an agent knows to be in the way of an ADD, or left over: as findings, whose pages tell more."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..catalogue import ENTRIES
 from ..findings import Finding
+from . import orphans
 
 if TYPE_CHECKING:
     from .node import Node
@@ -19,7 +20,7 @@ def findings_of(node: Node) -> list[Finding]:
     found = [_finding(_CODES.get(what, _OTHER), text, node) for what, text in node.troubles.items()]
     if node.journal.trouble:
         found.append(_finding("journal-unwritable", node.journal.trouble, node))
-    return found
+    return [*found, *orphans.findings_of(node.host.orphans)]
 
 
 def _finding(code: str, text: str, node: Node) -> Finding:

@@ -1,8 +1,8 @@
 """A small HTTP server for machines that watch: GET and HEAD, a few pages, nothing that a client can break.
 
 It is beside the agent's work, not part of it: an address that is taken or not there yet is told of once and
-tried again; whoever sends too much, too slowly or nonsense is answered and left; and of many who keep their
-connections without a word, the one that was silent for longest has to go.
+tried again; whoever sends too much, too slowly or nonsense is answered and left; and of too many, the one
+that kept us waiting for longest makes room for whoever comes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
 from .http import Asked, Page, Refused, head_of, parsed
+from .visitors import Visitor, Visitors
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,9 @@ _SILENCE = 150.0
 _AGAIN = 1.0
 # For making a page.
 _LONGEST = 10.0
+# Connections that the kernel keeps until they are accepted; and how many are in one round of the loop.
+_BACKLOG = 256
+_AT_ONCE = 16
 
 # Given what stands behind the question mark.
 Make: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Page]]
@@ -41,17 +44,15 @@ class Web:
         *,
         patience: float = 5.0,
         silence: float = _SILENCE,
-        limit: int = 32,
+        limit: int | None = None,
     ) -> None:
         self.address = address
         self._pages = pages
         self._patience = patience
         self._silence = silence
-        self._limit = limit
         self._opening: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
-        # Every connection, and since when it is silent; None: somebody waits for an answer.
-        self._connections: dict[asyncio.Task[object], float | None] = {}
+        self._visitors = Visitors(limit)
 
     def open(self) -> None:
         """From now on, as soon as the address can be had."""
@@ -59,7 +60,7 @@ class Web:
 
     async def close(self) -> None:
         """The address is free when this returns."""
-        tasks = [task for task in (self._opening, *self._connections) if task is not None]
+        tasks = [task for task in (self._opening, *self._visitors.tasks) if task is not None]
         for task in tasks:
             task.cancel()
         if self._server is not None:
@@ -81,71 +82,50 @@ class Web:
                     )
                 told = True
                 await asyncio.sleep(_AGAIN)
-        self._server = await asyncio.start_server(self._take, sock=listening, limit=_HEAD_MAX)
+        self._server = await asyncio.start_server(
+            self._take, sock=listening, limit=_HEAD_MAX, backlog=_AT_ONCE
+        )
+        listening.listen(_BACKLOG)  # for asyncio, both are one number
         level = logging.INFO if told else logging.DEBUG
         log.log(level, "metrics and health are at http://%s/", shown(self.address))
 
     def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Whatever was sent is sent when it was waited for.
         writer.transport.set_write_buffer_limits(high=0)
-        has_room = len(self._connections) < self._limit or self._end_the_most_silent()
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer, has_room=has_room))
-        self._connections[task] = None
-        task.add_done_callback(lambda ended: self._connections.pop(ended, None))
+        visitor = self._visitors.admit(writer)
+        visitor.task = asyncio.get_running_loop().create_task(self._serve(reader, visitor))
+        visitor.task.add_done_callback(lambda _: self._visitors.forget(visitor))
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, has_room: bool
-    ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    async def _serve(self, reader: asyncio.StreamReader, visitor: Visitor) -> None:
         try:
             silence = self._patience
-            while has_room and await self._answer(reader, writer, task, silence):
+            while await self._answer(reader, visitor, silence):
                 silence = self._silence
-            if not has_room:
-                await self._send(writer, Page(b"too many connections\n", status=503), keep_alive=False)
-                await self._drain(reader, writer)
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            writer.transport.abort()  # it is gone, or does not take its answer
+            visitor.writer.transport.abort()  # it is gone, or does not take its answer
         finally:
-            writer.close()
+            visitor.writer.close()
 
-    def _end_the_most_silent(self) -> bool:
-        silent = {task: since for task, since in self._connections.items() if since is not None}
-        if not silent:
-            return False
-        longest = min(silent, key=lambda task: silent[task])
-        del self._connections[longest]
-        longest.cancel()
-        return True
-
-    async def _answer(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        task: asyncio.Task[object],
-        silence: float,
-    ) -> bool:
+    async def _answer(self, reader: asyncio.StreamReader, visitor: Visitor, silence: float) -> bool:
         """Whether the connection may be used for another."""
         try:
-            asked = await self._asked(reader, task, silence)
+            asked = await self._asked(reader, visitor, silence)
             if asked is None:
                 return False
         except Refused as refused:
-            await self._send(writer, refused.page, keep_alive=False)
-            await self._drain(reader, writer)
+            await self._send(visitor, refused.page, keep_alive=False)
+            await self._drain(reader, visitor.writer)
             return False
+        visitor.keep_waiting()
         page = await self._made(asked)
-        await self._send(writer, page, keep_alive=asked.keep_alive, body=asked.method != "HEAD")
+        await self._send(visitor, page, keep_alive=asked.keep_alive, body=asked.method != "HEAD")
         if not asked.keep_alive:
-            await self._drain(reader, writer)
+            await self._drain(reader, visitor.writer)
         return asked.keep_alive
 
-    async def _asked(
-        self, reader: asyncio.StreamReader, task: asyncio.Task[object], silence: float
-    ) -> Asked | None:
+    async def _asked(self, reader: asyncio.StreamReader, visitor: Visitor, silence: float) -> Asked | None:
         """The next request; None if there is none."""
-        self._connections[task] = time.monotonic()
+        visitor.expect()
         try:
             async with asyncio.timeout(silence):
                 first = await reader.read(1)
@@ -153,7 +133,7 @@ class Web:
             return None
         if not first:
             return None
-        self._connections[task] = None
+        visitor.expect()
         try:
             async with asyncio.timeout(self._patience):
                 head = first + await reader.readuntil(b"\r\n\r\n")
@@ -179,12 +159,11 @@ class Web:
             log.exception("the page %s could not be made", asked.path)
             return Page(b"this is a defect of netloom; the agent's log has more\n", status=500)
 
-    async def _send(
-        self, writer: asyncio.StreamWriter, page: Page, *, keep_alive: bool, body: bool = True
-    ) -> None:
-        writer.write(head_of(page, keep_alive=keep_alive) + (page.body if body else b""))
+    async def _send(self, visitor: Visitor, page: Page, *, keep_alive: bool, body: bool = True) -> None:
+        visitor.expect()
+        visitor.writer.write(head_of(page, keep_alive=keep_alive) + (page.body if body else b""))
         async with asyncio.timeout(self._patience):
-            await writer.drain()
+            await visitor.writer.drain()
 
     async def _drain(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """To close a connection on which something was not read takes the answer back from the client."""

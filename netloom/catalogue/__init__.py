@@ -15,16 +15,9 @@ from .entry import Entry
 
 __all__ = ["ENTRIES", "Entry", "entry"]
 
-ENTRIES: Mapping[str, Entry] = {
-    it.code: it
-    for it in (
-        *cni.ENTRIES,
-        *kernel.ENTRIES,
-        *commands.ENTRIES,
-        *looks.ENTRIES,
-        *connectivity.ENTRIES,
-    )
-}
+ALL = (*cni.ENTRIES, *kernel.ENTRIES, *commands.ENTRIES, *looks.ENTRIES, *connectivity.ENTRIES)
+
+ENTRIES: Mapping[str, Entry] = {it.code: it for it in ALL}
 
 
 def entry(code: str | int) -> Entry | None:

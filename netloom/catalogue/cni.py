@@ -106,8 +106,10 @@ ENTRIES = (
     _entry(
         101,
         "a requested address is another's",
-        "The address that was asked for is held by another attachment, or still rests after its last one.",
-        "`netloom explain ADDRESS` tells who has it and since when; ask for another, or detach that one.",
+        "The address that was asked for by name is held by another attachment, which the message names, by "
+        "the host itself, or by a link of a journal that was lost.",
+        "Ask for another address, or detach who holds it; `netloom explain ADDRESS` tells since when. Of a "
+        "link, the message has the command that removes it.",
     ),
     _entry(
         102,

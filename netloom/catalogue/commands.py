@@ -13,8 +13,8 @@ ENTRIES = (
     _entry(
         "usage",
         "called in a way that cannot work",
-        "An argument, an option or a variable of the environment has a value that the command cannot take. "
-        "Nothing was done.",
+        "There is no such command or option, an argument is missing, or one has a value that the command "
+        "cannot take; so may a variable of the environment. Nothing was done.",
         "`netloom COMMAND --help` shows how it is called, with examples.",
     ),
     _entry(
@@ -134,15 +134,18 @@ ENTRIES = (
         "the journal is gone",
         "There was a journal in the state directory, and its file is not there any more: what is attached is "
         "unknown. Containers that run keep their networks.",
-        "Put the same file back if you have it. Else begin with an empty one: `netloom down`, then "
-        "`netloom up`; containers that run have to be deleted by hand.",
+        "Put the same file back if you have it. Else `netloom down`, put a copy back with `netloom journal "
+        "restore FILE` or begin with an empty one, `netloom up`. What the agent does not know then goes when "
+        "its runtime deletes the container.",
     ),
     _entry(
         "journal-damaged",
         "the journal is damaged",
         "The file is no journal of netloom, or SQLite cannot read it any more.",
-        "Move it away, or put a backup back; `netloom journal verify` says what is wrong. `netloom up` "
-        "begins with an empty one; containers that run keep their networks, and have to be deleted by hand.",
+        "`netloom journal verify` says what is wrong. Put a copy back: `netloom down`, `netloom journal "
+        "restore FILE`, `netloom up`. Without a copy, move the file away instead, and `netloom up` begins "
+        "with an empty one; containers that run keep their networks, which go when their runtime deletes "
+        "them.",
     ),
     _entry(
         "journal-newer",
@@ -169,8 +172,10 @@ ENTRIES = (
     _entry(
         "journal-unreadable",
         "the journal cannot be read",
-        "It is not yours to read, or its state directory is not there.",
-        "Run it as root, and give the --state-dir that the agent was started with.",
+        "It is not yours to read, its state directory is not there, its disk fails, somebody has locked it, "
+        "or something else than a file is at its path or at that of its lock, journal.db.lock.",
+        "Run it as root, and give the --state-dir that the agent was started with. What is no file is not "
+        "opened: move it away, and put the journal back; a lock is made anew.",
     ),
     _entry(
         "plugin-not-built",
@@ -185,6 +190,13 @@ ENTRIES = (
         "A file or directory that the command has to write could not be.",
         "Look at the path that the message names: its permissions, what is in its place, and space on its "
         "disk.",
+    ),
+    _entry(
+        "output-unwritable",
+        "standard output cannot be written",
+        "It is closed, or what it goes to is full. A command that changes something looks whether it is open "
+        "before it begins; what it has done by then is done.",
+        "Make room where it goes, or let it go elsewhere.",
     ),
     _entry(
         "network-file-foreign",
@@ -220,8 +232,9 @@ ENTRIES = (
     _entry(
         "bundle-exists",
         "a file of that name is there",
-        "The archive would take the place of a file that is there already. Nothing was written.",
-        "Give another name, or --force.",
+        "The archive would take the place of a file that is there already; or of a device, a FIFO or a link, "
+        "which --force does not replace either. Nothing was written.",
+        "Give another name, or --force if it is a file.",
     ),
     _entry(
         "bundle-unwritable",
@@ -233,7 +246,8 @@ ENTRIES = (
         "ambiguous-name",
         "a name that several have",
         "What was given names several containers, pods or interfaces. Nothing was done.",
-        "Give more of it, or NETWORK/CONTAINER/INTERFACE; the message lists what it may be.",
+        "Take one of the commands that the message lists: each means one of them. Or give more of the name, "
+        "or NETWORK/CONTAINER/INTERFACE.",
     ),
     _entry(
         "not-attached",
@@ -302,9 +316,24 @@ ENTRIES = (
         "unit-foreign",
         "the unit is somebody else's",
         "A unit of that name is there which `netloom up` did not write, or which was changed since. Nothing "
-        "was done.",
+        "was done. Where it is not written down who wrote it, what is to the letter as this version writes "
+        "it is netloom's.",
         "Put what you need into a drop-in (`systemctl edit netloom.service`), and replace the file with "
         "--force; or keep it, and give --no-agent.",
+    ),
+    _entry(
+        "plugin-foreign",
+        "somebody else's file is in the plugin's place",
+        "Where the plugin is to be installed there is a file of its name that is no plugin of netloom, of "
+        "whatever version. `netloom up` does nothing then, and `netloom doctor --fix` leaves it alone.",
+        "Move it away, give another --plugin-dir, or replace it with --force.",
+    ),
+    _entry(
+        "receipt-unreadable",
+        "what was installed cannot be read",
+        "installed.json in the state directory has the files that `netloom up` wrote. It is damaged, or "
+        "something is in its place that can be neither read nor replaced; then nothing was done.",
+        "Look at what is there, and move it away; `netloom up` writes a new one.",
     ),
     _entry(
         "file-exists",
@@ -324,7 +353,7 @@ ENTRIES = (
     _entry(
         "journal-not-empty",
         "the journal has attachments",
-        "An import would forget them: containers that run keep their networks, and the next agent "
+        "An import or a copy would forget them: containers that run keep their networks, and the next agent "
         "does not know "
         "whose they are. Nothing was changed.",
         "Delete their containers first, or give --force; the journal that was there is kept beside "

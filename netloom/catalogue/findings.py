@@ -99,7 +99,7 @@ ENTRIES = (
     _entry(
         "network-typo",
         "a key that nobody reads",
-        "The network's file has a key that looks like a misspelled one. It is passed over without a word.",
+        "The network's file has a key that looks like a misspelled one. It has no effect.",
         "Spell it as the message says, or remove it.",
     ),
     _entry(
@@ -108,6 +108,15 @@ ENTRIES = (
         "Runtimes such as containerd and CRI-O use the first file of the directory by name, and that is not "
         "netloom's: containers get the other network.",
         "Move the other file away, or rename one so that netloom's sorts first.",
+    ),
+    _entry(
+        "network-unloadable",
+        "a file that no runtime can load",
+        "A file in the directory of networks is no JSON, no network, or cannot be read. If it is the first "
+        "by name, containerd has no network at all, and starts no pod: it takes the first file only, and "
+        "gives up if that cannot be loaded. CRI-O and podman pass it over.",
+        "Move it away with the command that the message has, or mend it; `netloom cni validate` checks every "
+        "file.",
     ),
     _entry(
         "network-twice",
@@ -125,16 +134,20 @@ ENTRIES = (
     _entry(
         "pool-exhausted",
         "no address is left",
-        "A pool has given out all of its addresses; those of deleted containers rest for a while before they "
-        "are given again.",
-        "Wait until addresses have rested, delete what is not needed (`netloom gc --dry-run` shows what is "
-        "left over), or give the network another pool.",
+        "The pools of a network have given out all of their addresses of a family; those of deleted "
+        "containers rest for a while before they are given again.",
+        "If some rest, wait: `netloom pools` tells when the next is free. If none does, delete what is not "
+        "needed (`netloom gc --dry-run` shows what is left over), or give the network another pool: "
+        "`netloom up --network NAME --pool CIDR … --pool NEW_CIDR`, with every pool that it has, since those "
+        "that are not named go; `netloom status` prints the whole command.",
     ),
     _entry(
         "pool-nearly-exhausted",
         "few addresses are left",
-        "A pool is nearly used up.",
-        "Give the network another pool before it is.",
+        "The pools of a network are nearly used up.",
+        "Give the network another pool before it is: `netloom up --network NAME --pool CIDR … --pool "
+        "NEW_CIDR`, with every pool that it has, since those that are not named go; `netloom status` prints "
+        "the whole command.",
     ),
     _entry(
         "pool-overlap",
@@ -160,9 +173,9 @@ ENTRIES = (
     _entry(
         "plugin-missing",
         "the plugin is not where runtimes look for it",
-        "The network names the plugin `netloom`, and none is in the plugin directory: every ADD and DEL "
-        "fails.",
-        "`netloom up` installs it.",
+        "The network names the plugin `netloom`, and none is at a place where it was installed: every ADD "
+        "and DEL of a runtime that looks there alone fails.",
+        "`netloom up` installs it at every place where it was.",
     ),
     _entry(
         "plugin-differs",
@@ -180,9 +193,17 @@ ENTRIES = (
         "runtime-elsewhere",
         "a container runtime looks elsewhere",
         "The runtime's own configuration names other directories for networks or plugins than those where "
-        "netloom's are: it never finds them.",
+        "netloom's are, or has no CNI at all: its containers never come to netloom.",
         "Install where it looks, with `netloom up --conf-dir DIR --plugin-dir DIR`, or change its "
         "configuration and restart it.",
+    ),
+    _entry(
+        "runtime-unreadable",
+        "a container runtime's file cannot be read",
+        "A file that a container runtime reads is damaged, or something else is in its place. Where that "
+        "runtime looks for networks and plugins is told by its other files alone, and may not be so. It may "
+        "not even start.",
+        "Mend the file, or move it away.",
     ),
     # The kernel and its settings.
     _entry(
@@ -284,14 +305,16 @@ ENTRIES = (
         "a part of an attachment is missing",
         "A link, an address, a route or an element of the firewall that the attachment is made of is not in "
         "the kernel.",
-        _BY_ITSELF + " `netloom check --repair` does it at once.",
+        _BY_ITSELF + " `netloom check --repair` does it at once. If its interface was renamed or moved, "
+        "`--recreate` beside it makes its link anew; then its connections end.",
     ),
     _entry(
         "object-changed",
         "a part of an attachment was changed",
         "Something is not as netloom made it, and a running agent leaves it so, since somebody may have "
         "meant it.",
-        "`netloom check --repair` makes it so again; or change it back by hand.",
+        "`netloom check --repair` makes it so again; or change it back by hand. If its interface was renamed "
+        "or moved, `--recreate` beside it makes its link anew; then its connections end.",
     ),
     _entry(
         "address-foreign",
@@ -364,8 +387,10 @@ ENTRIES = (
     _entry(
         "link-orphaned",
         "a link of netloom's that belongs to nothing",
-        "There is a link with our name and no attachment in the journal, as after a journal was lost.",
-        "Make sure that no container uses it, then remove it with the command that the message has.",
+        "There is a link with our name and no attachment in the journal, as after a journal was lost. A "
+        "container may use it, so it stays, and nobody else gets the addresses that are routed to it.",
+        "Delete that container with its runtime: the link goes, too. If none uses it, remove it with the "
+        "command that the message has.",
     ),
     _entry(
         "element-orphaned",
@@ -408,8 +433,8 @@ ENTRIES = (
         "never-asked",
         "no ADD was seen for this container",
         "The journal knows no operation of this name: the runtime has not asked netloom to attach it.",
-        "See which network the runtime uses: the message names the files that it finds first. Look at the "
-        "runtime's own log; make sure that CNI is switched on in it.",
+        "See which network the runtime uses: the message names the file that it finds first, if it finds "
+        "any. Look at the runtime's own log; make sure that CNI is switched on in it.",
     ),
     _entry(
         "add-failed",
@@ -422,13 +447,5 @@ ENTRIES = (
         "the last DEL failed",
         "The runtime asked for an attachment to go, and it could not; it will ask again.",
         "Do what the error's own page says: `netloom explain CODE` with the code of the message.",
-    ),
-    _entry(
-        "runtime-elsewhere",
-        "a runtime does not look for networks here",
-        "A container runtime of this machine is configured to find its networks in another directory, or to "
-        "use no CNI at all. Its containers never come to netloom.",
-        "Set its directory of networks in the file that the message names, and restart it; or give "
-        "`netloom up` its directory with --conf-dir.",
     ),
 )

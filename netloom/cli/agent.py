@@ -19,7 +19,7 @@ import os
 import sys
 
 from .arguments import seconds
-from .failure import CommandFailed
+from .failure import CommandFailed, UsageError
 from .place import add_conf_dir, add_place
 
 METRICS_LISTEN = "127.0.0.1:9478"
@@ -110,11 +110,18 @@ def run(args: argparse.Namespace) -> int:
     from ..agent.listener import SocketInUse
     from ..agent.node import Settings
     from ..agent.succession import Refused, Withdrawn
+    from ..agent.systemd import BadVariable, Manager
     from ..journal import InUse, JournalError
     from ..kernel import KernelError
     from .journal import advice_on, code_of
     from .log import log_to_stderr
 
+    try:
+        manager = Manager.of_environment(os.environ)
+    except BadVariable as error:
+        raise UsageError(
+            str(error), f"whoever starts the agent sets it; `env -u {error.name} netloom agent` does without"
+        ) from None
     level = "warning" if args.quiet else args.log_level
     log_to_stderr(level=getattr(logging, level.upper()), json=_wants_json(args))
     settings = Settings(
@@ -128,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     if sys.stderr is not None:
         faulthandler.enable()  # a watchdog that ends us learns where we hung
     try:
-        asyncio.run(serve(settings, take_over=args.take_over))
+        asyncio.run(serve(settings, manager, take_over=args.take_over))
     except InUse as error:
         raise CommandFailed(
             str(error),

@@ -17,7 +17,7 @@ _ADVICE: dict[int, str] = {
     11: "try again in a moment; `netloom status` shows what the agent is doing",
     50: "`netloom status` tells what is wrong with the agent, the network or the host",
     100: "`netloom doctor` lists what this kernel can do, and what it lacks",
-    101: "`netloom ls` shows whose it is: detach that one, or ask for another address",
+    101: "ask for another address, or detach who holds it; `netloom explain ADDRESS` tells since when",
     102: "remove what the message names, if nobody needs it, or choose another interface name or address; "
     "`netloom doctor` names links that belong to no attachment",
     103: "a running agent puts back what is missing within a minute: check once more then; whatever still "
@@ -28,13 +28,18 @@ _ADVICE: dict[int, str] = {
 
 _NOTHING_TO_ADD = ""
 _LACKING = re.compile("remove the pool from the network")
+_ANOTHER_POOL = (
+    "detach something, or give the network another pool: `netloom status` shows how full they are, and the "
+    "whole command"
+)
 
 # The first whose words the error has.
 _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
     5: (
         (
             re.compile("removed or replaced"),
-            "put it back (the same file), or begin with an empty one: `netloom down`, then `netloom up`",
+            "put it back (the same file, not a copy of it); or `netloom down`, put a copy back with `netloom "
+            "journal restore FILE` or begin with an empty one, `netloom up`",
         ),
     ),
     11: (
@@ -47,14 +52,12 @@ _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
             re.compile("did not answer"),
             "`netloom status` tells whether the agent is busy or stuck, and what to do about it",
         ),
-        (
-            re.compile("address is left"),
-            "wait until addresses have rested, detach something, or give the network another pool; "
-            "`netloom status` shows how full they are",
-        ),
+        (re.compile("address is left.* is ready in"), f"wait until addresses have rested, {_ANOTHER_POOL}"),
+        (re.compile("address is left"), _ANOTHER_POOL),
     ),
     50: ((_LACKING, _NOTHING_TO_ADD),),
     100: ((_LACKING, _NOTHING_TO_ADD),),
+    101: ((re.compile("detach who holds it"), _NOTHING_TO_ADD),),
 }
 _COMMAND = re.compile(r"`netloom[^`]*`")
 

@@ -9,6 +9,7 @@ import os
 from typing import NamedTuple
 
 from ..agent.client import AgentError, Silent
+from ..cni.files import read_document
 from .agent_process import Place, Running, holder, is_stopped, log_of, running
 from .journal import journal_path
 
@@ -114,8 +115,7 @@ def silent(error: Silent, place: Place) -> Presence:
 def _halted_holder(place: Place) -> int | None:
     """The agent, if its process is stopped. Who holds a lock is asked last: that takes the kernel 10 ms."""
     try:
-        with open(f"{journal_path(place.state_dir)}.lock") as lock:
-            process = int(lock.read(32))
+        process = int(read_document(f"{journal_path(place.state_dir)}.lock"))
     except (OSError, ValueError):
         return None
     return process if is_stopped(process) and holder(place) == process else None

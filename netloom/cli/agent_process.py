@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..agent.client import AgentError, Connection, NotRunning
 from ..agent.info import Info
+from ..cni.files import read_document
 from .failure import CommandFailed
 from .status import DEADLINE
 
@@ -181,9 +182,9 @@ def _did_not_end(process: int, place: Place, timeout: float) -> CommandFailed:
 
 def is_stopped(process: int) -> bool:
     try:
-        with open(f"/proc/{process}/stat") as file:
+        with open(f"/proc/{process}/stat", "rb") as file:
             # 4711 (a name (of any kind)) T …
-            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
     except (OSError, IndexError):
         return False
 
@@ -248,8 +249,8 @@ def holder(place: Place) -> int | None:
     It has left its number in the lock's file; that it still holds the lock is the kernel's word.
     """
     try:
-        with open(os.path.join(place.state_dir, "journal.db.lock")) as lock:
-            process, inode = lock.read(32).strip(), os.fstat(lock.fileno()).st_ino
+        path = os.path.join(place.state_dir, "journal.db.lock")
+        process, inode = read_document(path).decode().strip(), os.stat(path).st_ino
         with open("/proc/locks") as locks:
             # 1: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF
             held = {(fields[1], fields[4], fields[5].rpartition(":")[2]) for fields in map(str.split, locks)}

@@ -21,6 +21,7 @@ from typing import NamedTuple, Self
 from .. import __version__
 from ..agent.client import AgentError
 from ..cni.files import make_directories
+from ..journal.kinds import other_than_file
 from .agent_process import Place, Running, progress, running
 from .failure import CommandFailed
 from .status import DEADLINE
@@ -121,19 +122,25 @@ def _begun(words: list[str], log: int, address: str) -> subprocess.Popen[bytes]:
 
 def _opened_log(place: Place) -> int:
     """To be added to. One that has grown large is put aside, in the place of the one before it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         make_directories(place.state_dir, 0o700)
         with suppress(FileNotFoundError):
-            if os.stat(place.log).st_size > _LOG_MAX:
+            found = os.lstat(place.log)
+            what = other_than_file(found.st_mode)
+            if what is not None:
+                raise _unwritable(place.log, f"it is no file, but {what}")
+            if found.st_size > _LOG_MAX:
                 os.rename(place.log, f"{place.log}.1")
         return os.open(place.log, flags, 0o600)
     except OSError as cause:
-        raise CommandFailed(
-            f"cannot write to {place.log}: {cause.strerror}",
-            "mend that, or give another --state-dir",
-            code="log-unwritable",
-        ) from None
+        raise _unwritable(place.log, cause.strerror) from None
+
+
+def _unwritable(log: str, why: str | None) -> CommandFailed:
+    return CommandFailed(
+        f"cannot write to {log}: {why}", "mend that, or give another --state-dir", code="log-unwritable"
+    )
 
 
 def _awaited(process: subprocess.Popen[bytes], ears: _Ears, timeout: float) -> dict[str, str] | None:

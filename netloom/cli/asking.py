@@ -9,13 +9,17 @@ from .agent_presence import presence, silent
 from .agent_process import Place
 from .failure import CommandFailed
 from .privileges import require_root
-from .status import DEADLINE
+from .status import DEADLINE, FAILED
 
 
 def ask(args: argparse.Namespace, question: str, arguments: bytes = b"", *, timeout: float) -> bytes:
-    """The answer to a question that changes something. Raises `CommandFailed` if there is none."""
+    """The answer to a question that changes something. Raises `CommandFailed` if there is none.
+
+    The answer may take long. Whether anybody is there to give it is known at once, and is asked first.
+    """
     require_root("asking the agent")
     place = Place(args.state_dir, args.socket)
+    _require_presence(place)
     try:
         with Connection(place.socket, timeout) as connection:
             return connection.ask(question, arguments)
@@ -29,13 +33,24 @@ def ask(args: argparse.Namespace, question: str, arguments: bytes = b"", *, time
     except Silent as error:
         found = silent(error, place)
         raise CommandFailed(
-            f"{found.why} within {timeout:g} s; what was asked may still be done",
+            f"{found.why}; nothing came within {timeout:g} s, and what was asked may still be done",
             found.advice,
-            code="agent-silent",
+            code=found.code,
             status=DEADLINE,
         ) from None
     except AgentError as error:
         raise _refused(error, question, place) from None
+
+
+def _require_presence(place: Place) -> None:
+    found = presence(place)
+    if found.agent is None:
+        raise CommandFailed(
+            f"{found.why}; nothing was done",
+            found.advice,
+            code=found.code,
+            status=DEADLINE if found.code in ("agent-halted", "agent-silent") else FAILED,
+        )
 
 
 def _refused(error: AgentError, question: str, place: Place) -> CommandFailed:

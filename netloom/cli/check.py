@@ -16,7 +16,7 @@ examples:
 from __future__ import annotations
 
 import argparse
-import time
+from collections.abc import Collection
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -30,10 +30,7 @@ from .output import printable, say
 from .place import add_conf_dir, add_place
 from .privileges import require_root
 from .status import FAILED
-from .views import for_a_person, print_json
-
-# What an agent is just doing looks like a difference, and is over by then; seldom, it is doing it again.
-_MOMENTS = (0.3, 0.5)
+from .views import print_json
 
 
 class Checked(Struct, frozen=True):
@@ -62,42 +59,42 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from .checking import look, repaired
+    from .checking import look, look_patiently, repaired
 
     if args.recreate and not args.repair:
         raise UsageError("--recreate is for --repair", "add --repair, or leave it out")
     require_root("comparing with the kernel")
-    found = look(args)
     done = None
     if args.repair:
         # Before it is known whether an agent could, nothing is said.
-        done = repaired(args, found)
-        found = look(args)
-        if not args.recreate:
-            found = found._replace(findings=[_advised(it) for it in found.findings])
-    elif found.is_served:
-        for moment in _MOMENTS if found.findings else ():
-            time.sleep(moment)
-            again = look(args)
-            found = again._replace(findings=[it for it in found.findings if it in again.findings])
+        done = repaired(args, look(args))
+    found = look_patiently(args)
+    if args.repair and not args.recreate:
+        found = found._replace(findings=[_advised(it) for it in found.findings])
+    wrong = {it.subject for it in found.findings}
     checked = Checked(
         attachments=[str(key) for key in found.keys],
-        repaired=None if done is None else [it for it in done.repaired if it.changed or it.left or it.error],
+        repaired=None if done is None else [it for it in done.repaired if _is_told(it, wrong)],
         table=done is not None and done.table,
         findings=found.findings,
     )
-    if for_a_person(args.json):
+    if not args.json:
         _show(args, checked)
     else:
         print_json(checked)
     return FAILED if checked.findings or any(it.error for it in checked.repaired or ()) else 0
 
 
+def _is_told(it: Repaired, wrong: Collection[str]) -> bool:
+    """What was not repaired since it was gone, or just being made, and is well by now, is no failure."""
+    return it.changed or bool(it.left) or (bool(it.error) and it.attachment in wrong)
+
+
 def _advised(it: Finding) -> Finding:
     """Of what a repair has left, the next step is another."""
     if it.code not in ("object-missing", "object-changed"):
         return it
-    advice = f"`netloom check {it.subject} --repair --recreate` makes its link anew; its connections end"
+    advice = f"`netloom check {it.subject} --repair --recreate` makes its link anew; then its connections end"
     return replace(it, next=advice)
 
 

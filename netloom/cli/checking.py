@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import time
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from ..agent.audit import audit
+from ..agent import contents
+from ..agent.audit import Plans, audit, plans_of
+from ..agent.glance import as_planned
 from ..agent.networks import node_networks
 from ..agent.node import namespace_of
 from ..agent.planned import readable_plan
@@ -17,12 +20,16 @@ from ..cni import AttachmentKey, CNIError
 from ..findings import Finding
 from ..ipam import Pool
 from ..journal import Attachment, Ledger
-from ..kernel import Namespace
+from ..kernel import Namespace, NftElement
 from .agent_process import Place, holder
 from .asking import ask
 from .failure import CommandFailed
-from .journal import copy_of_journal
+from .journal import copy_of_journal, reading
 from .live import findings_of, findings_of_table, foreign, foreign_addresses, look_at
+from .new_links import advised
+from .patience import MOMENTS, Marks, is_same, marks
+from .progress import Progress
+from .quoting import for_shell
 from .subjects import rows_of
 
 # For as many attachments as are asked for at a time: far longer than it takes.
@@ -35,30 +42,75 @@ class Looked(NamedTuple):
     keys: list[AttachmentKey]
     findings: list[Finding]
     is_served: bool
+    marks: Marks
 
 
-def look(args: argparse.Namespace) -> Looked:
+def look_patiently(args: argparse.Namespace) -> Looked:
+    """What is still found a moment later, and another one, if an agent is at work."""
+    found = look(args)
+    for moment in MOMENTS if found.is_served else ():
+        if not found.findings:
+            break
+        time.sleep(moment)
+        again = look(args, {it.subject for it in found.findings})
+        found = again._replace(
+            findings=[
+                it
+                for it in found.findings
+                if it in again.findings and is_same(it.subject, found.marks, again.marks)
+            ]
+        )
+    return found
+
+
+def look(args: argparse.Namespace, only: Collection[str] | None = None) -> Looked:
+    """`only` are the attachments that are looked at once more: what was fine a moment ago need not be."""
     ledger = copy_of_journal(args)
     is_served = holder(Place(args.state_dir, args.socket)) is not None
     if ledger is None:
         if args.name is not None:
             raise _unknown(args.name)
-        return Looked([], [], is_served)
-    with Namespace.own() as host:
+        return Looked([], [], is_served, {})
+    with reading(args), Namespace.own() as host:
+        glance = _Glance(host, only)
         if args.name is None:
-            rows = list(ledger.attachments())
-            findings = [*audit(ledger, host, _pools(args)), *(it for row in rows for it in _foreign(row))]
-            return Looked([row.key for row in rows], findings, is_served)
-        rows = _meant(args, ledger)
-        findings = [it for row in rows for it in findings_of(row, look_at(row, host))]
-        return Looked([row.key for row in rows], [*findings_of_table(host), *findings], is_served)
+            findings = advised(audit(ledger, host, _pools(args), glance=glance), glance.others, host)
+            findings += [it for row in glance.others for it in _foreign(row)]
+        else:
+            rows = _meant(args, ledger)
+            glance(rows, plans_of(rows), contents.there(host))
+            findings = findings_of_table(host)
+            findings += [it for row in glance.others for it in findings_of(row, look_at(row, host))]
+        keys = [row.key for row in glance.rows]
+        return Looked(keys, findings, is_served, marks(glance.rows, host))
+
+
+class _Glance:
+    """Tells those that are as planned, and remembers the others. Of many, it shows how far it is."""
+
+    def __init__(self, host: Namespace, only: Collection[str] | None) -> None:
+        self._host = host
+        self._only = only
+        self.rows: Sequence[Attachment] = ()
+        self.others: Sequence[Attachment] = ()
+
+    def __call__(
+        self, rows: Sequence[Attachment], plans: Plans, elements: Sequence[NftElement]
+    ) -> Collection[int]:
+        if self._only is None:
+            with Progress("compared") as progress:
+                fine = as_planned(rows, plans, self._host, elements, progress.tell)
+        else:
+            fine = frozenset(row.id for row in rows if str(row.key) not in self._only)
+        self.rows, self.others = rows, [row for row in rows if row.id not in fine]
+        return fine
 
 
 def _meant(args: argparse.Namespace, ledger: Ledger) -> list[Attachment]:
     of_network = [row for row in ledger.attachments() if row.network == args.name]
     if of_network:
         return of_network
-    rows = rows_of(ledger, args.name)
+    rows = rows_of(args, ledger, args.name)
     if not rows and args.name not in _configured(args):
         raise _unknown(args.name)
     return rows
@@ -67,7 +119,7 @@ def _meant(args: argparse.Namespace, ledger: Ledger) -> list[Attachment]:
 def _unknown(name: str) -> CommandFailed:
     return CommandFailed(
         f"neither a network nor anything that is attached is named {name!r}",
-        f"`netloom explain {name}` tells what became of it; `netloom ls` lists what is attached",
+        f"`netloom explain {for_shell(name)}` tells what became of it; `netloom ls` lists what is attached",
         code="not-attached",
     )
 
@@ -102,18 +154,12 @@ def repaired(args: argparse.Namespace, found: Looked) -> Answer:
     keys = [key for key in found.keys if str(key) in subjects]
     done: list[Repaired] = []
     laid_down = False
-    for start in range(0, max(len(keys), 1) if found.findings else 0, AT_A_TIME):
-        some = [(it.network, it.container_id, it.ifname) for it in keys[start : start + AT_A_TIME]]
-        body = msgspec.json.encode(Wish(some, args.recreate))
-        answer = msgspec.json.decode(ask(args, "repair", body, timeout=_PATIENCE), type=Answer)
-        done += answer.repaired
-        laid_down |= answer.table
-        _tell_progress(start + len(some), len(keys))
+    with Progress("repaired") as progress:
+        for start in range(0, max(len(keys), 1) if found.findings else 0, AT_A_TIME):
+            some = [(it.network, it.container_id, it.ifname) for it in keys[start : start + AT_A_TIME]]
+            body = msgspec.json.encode(Wish(some, args.recreate))
+            answer = msgspec.json.decode(ask(args, "repair", body, timeout=_PATIENCE), type=Answer)
+            done += answer.repaired
+            laid_down |= answer.table
+            progress.tell(start + len(some), len(keys))
     return Answer(laid_down, done)
-
-
-def _tell_progress(done: int, of: int) -> None:
-    """On a terminal, while it takes longer than one question."""
-    if of > AT_A_TIME and sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K" if done == of else f"\rcompared and repaired: {done} of {of} ")
-        sys.stderr.flush()

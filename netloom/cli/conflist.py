@@ -50,6 +50,10 @@ class Options(Struct, frozen=True, kw_only=True):
 _NOTHING = Options()
 
 
+class _NotOurs(CNIError):
+    """A network, and one that netloom has no part in."""
+
+
 class Decision(Struct, frozen=True):
     """Which content the file is to have, and the network's values. Of somebody else's, it is what it has.
 
@@ -80,8 +84,11 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     try:
         values = values_of(before)
         differences = _differences(values, given)
+        broken = ""
+    except _NotOurs as error:
+        values, differences, broken = Options(), [str(error)], ""
     except CNIError as error:
-        values, differences = Options(), [str(error)]
+        values, differences, broken = Options(), [], str(error)
     # What stands there to the letter as we would write it is ours, also if that was not written down.
     if values.network and (known.is_ours(path, before) or before == _rendered(values)):
         if given.network not in (None, values.network) and not force:
@@ -92,16 +99,34 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
                 status=CONFIGURATION,
             )
         return _noting_what_goes(_written(path, given, values), values)
-    if not differences:
+    if not differences and not broken:
         return Decision(path, before, values, is_ours=False)
     if force:
         return replace(_noting_what_goes(_written(path, given), values), lost=_by_hand(before))
+    if broken:
+        raise CommandFailed(
+            f"{path} cannot work: {broken}",
+            "mend that file (`netloom cni validate` checks it), or let --force write it anew, with the "
+            "--pool and other options that you want",
+            code="network-broken",
+            status=CONFIGURATION,
+        )
     raise CommandFailed(
         f"{path} was not written by `netloom up`, or was changed since: {'; '.join(differences)}",
-        "change that file, leave the options out that differ, or replace it with --force",
+        "replace it with --force, or move it away"
+        if given == _NOTHING
+        else "change that file, leave the options out that differ, or replace it with --force",
         code="network-file-foreign",
         status=CONFIGURATION,
     )
+
+
+def is_as_written(content: bytes) -> bool:
+    """Whether a file stands there to the letter as `netloom up` would write it."""
+    try:
+        return content == _rendered(values_of(content))
+    except CNIError:
+        return False
 
 
 def _checked(given: Options) -> Options:
@@ -180,7 +205,7 @@ def values_of(content: bytes) -> Options:
     config = parse_network(content)
     plugin = plugin_of(config)
     if plugin is None:
-        raise CNIError(f'network "{config.name}" has no plugin of type netloom')
+        raise _NotOurs(f'network "{config.name}" has no plugin of type netloom')
     check_network(content)
     pools = parse_pools(msgspec.convert(plugin.raw["pools"], list[PoolConfig]))
     return Options(

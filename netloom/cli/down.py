@@ -3,9 +3,17 @@
 The plugin and the network's configuration stay, since runtimes need both to delete containers. Where
 systemd runs the agent, its units are stopped; they start again at boot, or with `netloom up`. With --purge,
 everything that is netloom's goes: attachments, which cuts their containers off, the firewall's table, the
-network's file, the plugin and the units that `netloom up` installed, the journal, the socket, queued DELs,
-and what `netloom cni` has kept of these attachments. Results that a container runtime has kept stay. What
-was changed by somebody else stays, and is named. That the kernel forwards packets stays, too.
+network's file, the plugin, wherever it is, and the units that `netloom up` installed, the journal, the
+socket, queued DELs, namespaces that `netloom connectivity --keep` has made, and results in the CNI cache:
+those of `netloom cni`, and those of containers that are gone. A result that a runtime needs to delete its
+container stays, and so does what somebody else has changed; each is named. Settings of the kernel stay, since
+others may need them: it forwards packets, and links go on to hear router advertisements (accept_ra is 2).
+
+A purge also removes directories, if nothing else is in them: the state directory (/var/lib/netloom), that of
+the socket (/run/netloom) with its intents, and those that `netloom up` has made for its files, such as
+/etc/cni/net.d and /opt/cni/bin, unless somebody watches them, as containerd may. The lock of `netloom cni`
+and of programs that use the library (netloom.lock in --cache-dir) goes while nobody holds it,
+and with it that directory and its results/, if they are empty.
 
 examples:
   netloom down
@@ -16,24 +24,29 @@ examples:
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
+from ..cni import CNIError
+from ..journal.folding import fold
 from .agent_process import Place, stop, undisturbed
 from .arguments import add_json, seconds
-from .cni.target import add_cache_dir
+from .cni.target import add_cache_dir, plugin_dirs
 from .down_service import disable_service, forget_service, stop_service
 from .failure import CommandFailed, UsageError
-from .journal import explained, ledger
-from .output import complain, printable, require_output, say
+from .journal import explained, journal_path, ledger
+from .output import complain, printable_line, require_output, say
 from .place import add_conf_dir, add_place
 from .privileges import require_root
 from .purged import Kept, Purged
+from .receipts import require_receipt
 from .status import FAILED
-from .views import for_a_person, print_json
+from .views import print_json
 
+_NOTHING = "nothing of netloom was found: no agent, no journal, no network, no plugin"
 _KEPT_ALIVE = "containers keep their networks; what is deleted now is cleaned up by the next `netloom up`"
 
 
@@ -51,6 +64,7 @@ class Down(Struct, frozen=True, kw_only=True):
     removed: Annotated[list[str] | UnsetType, Meta(description="what went")] = UNSET
     kept: Annotated[list[Kept] | UnsetType, Meta(description="what is not netloom's, and stayed")] = UNSET
     failed: Annotated[list[Kept] | UnsetType, Meta(description="what could not be removed")] = UNSET
+    warnings: Annotated[list[str] | UnsetType, Meta(description="what somebody has to see to")] = UNSET
 
 
 OUTPUT = Down
@@ -78,16 +92,26 @@ def run(args: argparse.Namespace) -> int:
     place = Place(args.state_dir, args.socket)
     if args.purge and not args.yes and not _agreed(args):
         raise CommandFailed("nothing was done", "say yes, or give --yes", code="not-agreed")
+    if args.purge:
+        require_receipt(args.state_dir)
     with undisturbed(place, args.timeout):
         process = stop_service(place) or stop(place, args.timeout)
         purged = _purged(place, args) if args.purge else None
-    if for_a_person(args.json):
-        _show(process, purged)
+        if purged is None:
+            fold(journal_path(place.state_dir))
+    if not args.json:
+        _show(process, purged, is_bare=process is None and not _is_installed(place, args))
     else:
         agent = StoppedAgent(change="not running" if process is None else "stopped", process=process)
         done = Down(agent=agent)
         if purged is not None:
-            done = Down(agent=agent, removed=purged.removed, kept=purged.kept, failed=purged.failed)
+            done = Down(
+                agent=agent,
+                removed=purged.removed,
+                kept=purged.kept,
+                failed=purged.failed,
+                warnings=purged.warnings,
+            )
         print_json(to_builtins(done))
     return FAILED if purged is not None and purged.failed else 0
 
@@ -122,17 +146,34 @@ def _agreed(args: argparse.Namespace) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _show(process: int | None, purged: Purged | None) -> None:
+def _is_installed(place: Place, args: argparse.Namespace) -> bool:
+    """Whether anything is there that `netloom up` makes, whoever has made it."""
+    from ..agent.install import PLUGIN, receipt_path
+    from ..agent.networks import found_in
+
+    plugins = (os.path.join(directory, PLUGIN) for directory in plugin_dirs())
+    paths = (journal_path(place.state_dir), receipt_path(place.state_dir), place.socket, *plugins)
+    try:
+        return any(map(os.path.lexists, paths)) or any(found_in(args.conf_dir))
+    except CNIError:  # something is there, and cannot be read
+        return True
+
+
+def _show(process: int | None, purged: Purged | None, *, is_bare: bool) -> None:
+    if purged is None and is_bare:
+        say(_NOTHING)
+        return
     say("agent not running" if process is None else f"agent stopped: process {process}")
     if purged is None:
         say(_KEPT_ALIVE)
         return
-    say(*(printable(f"removed  {it}") for it in purged.removed))
-    say(*(printable(f"kept     {it.what}: {it.why}") for it in purged.kept))
-    if not purged.removed:
-        say("nothing of netloom was there")
+    say(*(printable_line(f"removed  {it}") for it in purged.removed))
+    say(*(printable_line(f"kept     {it.what}: {it.why}") for it in purged.kept))
+    if not purged.removed and not purged.failed:
+        say("nothing else of netloom was there" if purged.kept else "nothing of netloom was there")
+    complain(*(printable_line(f"warning: {it}") for it in purged.warnings))
     if purged.failed:
         complain(
-            *(printable(f"error: {it.what}: {it.why}") for it in purged.failed),
-            "next:  mend what is in the way, and run it again; the journal is still there",
+            *(printable_line(f"error: {it.what}: {it.why}") for it in purged.failed),
+            "next:  mend what is in the way, and run it again; what it needs for that is still there",
         )

@@ -7,10 +7,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ..journal import Operation
+from ..journal.remarks import attached_of, with_moments
 from . import moments
+from .short_id import short_id
 
-# Of a container's ID, as other tools show it.
-SHORT = 12
 HEADER = ("WHEN", "VERB", "NETWORK", "CONTAINER", "INTERFACE", "POD", "TOOK", "BY", "OUTCOME")
 
 
@@ -32,6 +32,12 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
     pod: Annotated[str, Meta(description="the pod's name, if the runtime said it")]
     netns: Annotated[str, Meta(description="path of the container's network namespace")]
     addresses: Annotated[list[str], Meta(description="addresses that the attachment has, or had")]
+    attached: Annotated[
+        float | None,
+        Meta(
+            description="since when the attachment was there, in seconds since 1970; null: not known, or none"
+        ),
+    ] = None
     started: Annotated[float, Meta(description="when it began, in seconds since 1970")]
     duration: Annotated[float, Meta(description="milliseconds that it took")]
     phases: Annotated[dict[str, float], Meta(description="milliseconds of each part of it, in their order")]
@@ -47,6 +53,7 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
 
 
 def event_of(it: Operation) -> Event:
+    attached, details = attached_of(it.details)
     return Event(
         id=it.id,
         verb=it.verb,
@@ -57,13 +64,14 @@ def event_of(it: Operation) -> Event:
         pod=it.pod,
         netns=it.netns,
         addresses=list(it.addresses),
+        attached=attached,
         started=it.started,
         duration=it.duration,
         phases=dict(it.phases),
         code=it.code,
         error=it.error,
         caller=it.caller,
-        details=it.details,
+        details=details,
         trace=it.trace,
     )
 
@@ -74,7 +82,7 @@ def row_of(it: Event) -> list[str]:
         moments.shown(it.started, precise=True),
         it.verb,
         it.network or "-",
-        it.container_id[:SHORT] or "-",
+        short_id(it.container_id) or "-",
         it.ifname or "-",
         pod_of(it) or "-",
         took(it.duration) if it.duration else "-",
@@ -91,7 +99,12 @@ def pod_of(it: Event) -> str:
 def outcome_of(it: Event) -> str:
     if it.failed:
         return f"code {it.code}: {reason_of(it)}"
-    return it.details or ", ".join(it.addresses) or "done"
+    return details_of(it) or ", ".join(it.addresses) or "done"
+
+
+def details_of(it: Event) -> str:
+    """For people, whose times are all of one form, and of this machine's zone."""
+    return with_moments(it.details, lambda at: moments.shown(at, precise=True))
 
 
 def reason_of(it: Event) -> str:

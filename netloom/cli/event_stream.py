@@ -16,11 +16,12 @@ import msgspec
 
 from ..journal import Ledger, Operation
 from . import moments
-from .event import SHORT, Event, event_of, outcome_of, pod_of, took
+from .event import Event, event_of, outcome_of, pod_of, took
 from .failure import CommandFailed
 from .journal import journal_path, ledger
-from .output import complain, printable, say, write_bytes
-from .views import for_a_person
+from .output import printable_line, say, write_bytes
+from .settling import settle
+from .short_id import short_id
 
 # Of operations that are read at a time.
 _BATCH = 1000
@@ -42,8 +43,8 @@ class Wanted(NamedTuple):
 
 
 class Stream:
-    def __init__(self, args: argparse.Namespace, tell: Callable[[str], None] = complain) -> None:
-        """`tell` is told what keeps it from reading, once."""
+    def __init__(self, args: argparse.Namespace, tell: Callable[[str], None]) -> None:
+        """`tell` is told what keeps it from reading, once, in words that may be of others."""
         self._args = args
         self._tell = tell
         self._last = 0
@@ -51,8 +52,16 @@ class Stream:
         # What was said of it already, while it could not be read.
         self._trouble = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing at all at the first look."""
+        return self._last == 0
+
     def before(self, wanted: Wanted, limit: int | None) -> list[Event]:
-        """Those that were: the last so many of them, or all."""
+        """Those that were: the last so many of them, or all, also those that were just answered."""
+        behind = settle(self._args.socket)
+        if behind:
+            self._tell(behind)
         with ledger(self._args) as journal:
             self._file = self._identity()
             if journal is None:  # for who follows, it may come
@@ -69,7 +78,7 @@ class Stream:
         except CommandFailed as error:
             # An agent that starts anew, or somebody who puts a backup back, will end it.
             if str(error) != self._trouble:
-                self._tell(f"waiting: {printable(str(error))}")
+                self._tell(f"waiting: {error}")
             self._trouble = str(error)
 
     def _news(self) -> Iterator[Operation]:
@@ -117,11 +126,11 @@ class Printer:
     """Each as soon as it is known."""
 
     def __init__(self, as_json: bool) -> None:
-        self._for_a_person = for_a_person(as_json)
+        self._as_json = as_json
 
     def show(self, it: Event) -> None:
-        if self._for_a_person:
-            say(printable(line_of(it)))
+        if not self._as_json:
+            say(printable_line(line_of(it)))
         else:
             write_bytes(_encoded(it) + b"\n")
 
@@ -137,7 +146,7 @@ def _encoded(it: Event) -> bytes:
 
 def line_of(it: Event) -> str:
     """For people: when, what, of whom, how it went."""
-    key = "/".join(filter(None, (it.network, it.container_id[:SHORT], it.ifname)))
+    key = "/".join(filter(None, (it.network, short_id(it.container_id), it.ifname)))
     parts = [
         moments.shown(it.started, precise=True),
         f"{it.verb:7}",

@@ -1,7 +1,7 @@
 """Show what was asked of this node, and what the agent did by itself: the log of operations, as a stream.
 
-On a terminal a line for each, else JSON Lines: an object a line. --follow goes on until it is interrupted,
-whatever becomes of the agent and its journal. No agent is needed.
+A line for each; with --json, JSON Lines: an object a line. --follow goes on until it is interrupted, whatever
+becomes of the agent and its journal. No agent is needed.
 
 examples:
   netloom events
@@ -18,9 +18,10 @@ import time
 from ..journal import EVENTS
 from .arguments import add_json
 from .event import Event
-from .failure import UsageError
+from .failure import UsageError, warn
 from .moments import moment_or_length
-from .place import add_state_dir
+from .output import complain, printable, say
+from .place import add_place
 
 OUTPUT = Event
 
@@ -35,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--since",
         metavar="TIME",
         type=moment_or_length,
-        help="from then on (10m, 02:13, 2026-11-16 02:13, …)",
+        help="from then on (10m, 02:13, 2026-11-16 02:13, @1700000000.5, …)",
     )
     parser.add_argument(
         "--limit",
@@ -48,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--verb", metavar="VERB", action="append", default=[], help="only these: ADD, DEL, REPAIR, … (commas)"
     )
     parser.add_argument("--failed", action="store_true", help="only those that failed")
-    add_state_dir(parser)
+    add_place(parser)
     add_json(parser)
 
 
@@ -66,14 +67,29 @@ def run(args: argparse.Namespace) -> int:
     if limit is None and args.since is None:
         limit = _TAIL if args.follow else _LIMIT
     printer = Printer(args.json)
-    stream = Stream(args)
-    for it in stream.before(wanted, limit):
+    stream = Stream(args, lambda text: _tell(args, text))
+    before = stream.before(wanted, limit)
+    for it in before:
         printer.show(it)
+    if not before and not args.follow and not args.json:
+        say(_nothing(stream.is_empty))
     while args.follow:
         time.sleep(_LOOK_EVERY)
         for it in stream.since(wanted):
             printer.show(it)
     return 0
+
+
+def _tell(args: argparse.Namespace, text: str) -> None:
+    """Who follows is told at once: there is no end at which it could be said."""
+    if args.follow:
+        complain(f"warning: {printable(text)}")
+    else:
+        warn(args, text)
+
+
+def _nothing(is_empty: bool) -> str:
+    return "nothing has happened yet: the log of operations is empty" if is_empty else "nothing that fits"
 
 
 def _verbs(given: list[str]) -> frozenset[str]:

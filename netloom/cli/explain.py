@@ -21,14 +21,17 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from .arguments import add_json
 from .explaining.explanation import Explanation, Page
 from .failure import UsageError, warn
 from .moments import moment, shown
 from .output import say
 from .place import add_conf_dir, add_place, intents_dir
+from .settling import settle
 from .status import FAILED
-from .views import for_a_person, print_json
+from .views import print_json
 
 if TYPE_CHECKING:
     from ..agent.networks import NodeNetwork
@@ -43,7 +46,10 @@ _LEEWAY = 1.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="what to explain")
     parser.add_argument(
-        "--at", metavar="TIME", type=moment, help="of an address: who had it then (02:13, 10m ago, …)"
+        "--at",
+        metavar="TIME",
+        type=moment,
+        help="of an address: who had it then (02:13, 10m ago, @1700000000.5, …)",
     )
     parser.add_argument(
         "--limit",
@@ -67,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.name.strip():
         raise UsageError("NAME is empty", "give a container, a pod, an address or a code")
     found = _explained(args, args.name.strip())
-    if for_a_person(args.json):
+    if not args.json:
         from .explaining.shown import lines_of
 
         say(*lines_of(found))
@@ -95,7 +101,9 @@ def _explained(args: argparse.Namespace, word: str) -> Explanation:
         )
     if args.at is not None and args.at > time.time() + _LEEWAY:
         raise UsageError(f"--at {shown(args.at)} is in the future", "give a time that has been")
-    return _of_something(args, word)
+    behind = settle(args.socket)
+    found = _of_something(args, word)
+    return replace(found, behind=behind) if behind else found
 
 
 def _of_something(args: argparse.Namespace, word: str) -> Explanation:
@@ -117,7 +125,7 @@ def _of_something(args: argparse.Namespace, word: str) -> Explanation:
             from .explaining import address
 
             return address.story_of(word, ip, args.at, journal or empty(), host, _networks(args), dels)
-        subject = None if journal is None else subject_of(journal, word)
+        subject = None if journal is None else subject_of(args, journal, word)
         if subject is None or journal is None:
             from .explaining import absence
 

@@ -6,6 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import structs, to_builtins
 
 from ..cni import (
     AttachmentBusy,
@@ -30,12 +33,24 @@ from ..cni import (
 from ..cni.names import shortened
 from ..cni.wire import encode_in_order
 from .agent_advice import OWN_PLUGIN, agent_advice
+from .error_document import Attachment, OfCommand, OfPlugin
 from .output import complain, encodable, printable
 from .status import CONFIGURATION, DEADLINE, FAILED, USAGE
 
+if TYPE_CHECKING:
+    from .kernel_failure import OfKernel
+
+# Its exit status, what programs get, and lines for people, which `report` makes safe for a terminal.
+_Explained: TypeAlias = "tuple[int, OfCommand | OfPlugin | OfKernel, list[str]]"
+
 # The first entry that an error is an instance of: its exit status and what to do next.
 _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
-    (NoConfigsFound, CONFIGURATION, "set NETCONFPATH to the directory of your networks"),
+    (
+        NoConfigsFound,
+        CONFIGURATION,
+        "`netloom up` makes this machine a node, with a network; if you have networks elsewhere, set "
+        "NETCONFPATH to their directory",
+    ),
     (NetworkNotFound, CONFIGURATION, "`netloom cni validate` lists the networks that are there"),
     (PluginNotFound, CONFIGURATION, "set CNI_PATH to the directories of your plugins, separated by colons"),
     (InvalidConfig, CONFIGURATION, "mend the configuration; `netloom cni validate` checks it"),
@@ -57,6 +72,11 @@ _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
     (LimitedConnectivity, FAILED, "make the plugin ready: attached containers may be cut off, too"),
 )
 
+
+# Our own plugin waits for nobody but its agent.
+_NO_ANSWER = (
+    "`netloom status` tells whether the agent is busy, stopped or stuck; or give more time with --timeout"
+)
 
 # What each plugin numbers as it likes.
 _OWN_CODES = 100
@@ -113,7 +133,7 @@ class Advised(Exception):
 
 
 def warn(args: argparse.Namespace, text: str) -> None:
-    """Says something that is no error; as JSON it becomes part of an error, if one follows."""
+    """Says something that is no error. With `--json`, it becomes part of an error, if one follows."""
     if getattr(args, "json", False):
         args.warnings = [*getattr(args, "warnings", []), text]
     else:
@@ -122,66 +142,63 @@ def warn(args: argparse.Namespace, text: str) -> None:
 
 def report(error: Exception, args: argparse.Namespace) -> int:
     """Says it on stderr; the exit status."""
-    fields: dict[str, object]
+    explained: _Explained | None = None
     if isinstance(error, UsageError):
-        status, fields, lines = _called_wrongly(error, args)
+        explained = _called_wrongly(error, args)
     elif isinstance(error, CommandFailed):
-        status, fields, lines = _failed(error)
+        explained = _failed(error)
     elif isinstance(error, CNIError | Advised):
-        status, fields, lines = _explained(error)
-    elif "netloom.kernel" in sys.modules and (explained := _explained_by_kernel(error)):
-        status, fields, lines = explained
-    else:
+        explained = _explained(error)
+    elif "netloom.kernel" in sys.modules:
+        explained = _explained_by_kernel(error)
+    if explained is None:
         raise error
-    see = f"netloom explain {fields['code']}" if _has_page(fields) else ""
+    status, document, lines = explained
+    see = f"netloom explain {document.code}" if _has_page(document) else ""
     if getattr(args, "json", False):
-        fields |= {"see": see, "warnings": getattr(args, "warnings", [])}
-        complain(encode_in_order(encodable(fields)).decode())
+        document = structs.replace(document, see=see, warnings=tuple(getattr(args, "warnings", ())))
+        complain(encode_in_order(encodable(to_builtins(document))).decode())
     else:
         is_said = any(see in line for line in lines)
-        complain(*lines, *([f"more:  {see}"] if see and not is_said else []))
+        complain(*map(printable, lines), *([f"more:  {see}"] if see and not is_said else []))
     return status
 
 
-def _has_page(fields: dict[str, object]) -> bool:
+def _has_page(document: OfCommand | OfPlugin | OfKernel) -> bool:
     """Numbers from 100 on are each plugin's own."""
-    code = fields["code"]
-    return not isinstance(code, int) or code < _OWN_CODES or fields.get("plugin") in (None, OWN_PLUGIN)
+    if not isinstance(document, OfPlugin):
+        return True
+    return document.code < _OWN_CODES or document.plugin in (None, OWN_PLUGIN)
 
 
-def _explained_by_kernel(error: Exception) -> tuple[int, dict[str, object], list[str]] | None:
+def _explained_by_kernel(error: Exception) -> _Explained | None:
     """Commands that have nothing to do with the kernel do not pay for its module."""
     from .kernel_failure import explained
 
     return explained(error)
 
 
-def _called_wrongly(error: UsageError, args: argparse.Namespace) -> tuple[int, dict[str, object], list[str]]:
+def _called_wrongly(error: UsageError, args: argparse.Namespace) -> _Explained:
     advice = error.advice or f"`{args.command} --help` shows how it is called"
     return (
         USAGE,
-        {"code": error.code, "error": str(error), "next": advice},
-        [f"error: {printable(str(error))}", f"next:  {advice}"],
+        OfCommand(code=error.code, error=str(error), next=advice),
+        [f"error: {error}", f"next:  {advice}"],
     )
 
 
-def _failed(error: CommandFailed) -> tuple[int, dict[str, object], list[str]]:
-    fields: dict[str, object] = {
-        "code": error.code,
-        "error": str(error),
-        "said": list(error.said),
-        "next": error.advice,
-    }
+def _failed(error: CommandFailed) -> _Explained:
+    document = OfCommand(code=error.code, error=str(error), said=error.said, next=error.advice)
     lines = [f"error: {error}", *(f"said:  {shortened(line, 500)}" for line in error.said)]
-    return error.status, fields, [*map(printable, lines), f"next:  {error.advice}"]
+    return error.status, document, [*lines, f"next:  {error.advice}"]
 
 
-def _explained(raised: CNIError | Advised) -> tuple[int, dict[str, object], list[str]]:
+def _explained(raised: CNIError | Advised) -> _Explained:
     error = raised.error if isinstance(raised, Advised) else raised
     status, advice = _judge(error)
     if isinstance(raised, Advised):
         advice = raised.advice
-    return status, _fields(error, advice), _lines(error, advice)
+    return status, _document(error, advice), _lines(error, advice)
 
 
 def _judge(error: CNIError) -> tuple[int, str]:
@@ -191,6 +208,12 @@ def _judge(error: CNIError) -> tuple[int, str]:
     hint = agent_advice(error)
     if hint is None:
         hint = next((advice for words, advice in _HINTS if words.search(said)), None)
+    if isinstance(error, DeadlineExceeded) and error.plugin == OWN_PLUGIN:
+        return DEADLINE, _NO_ANSWER
+    if isinstance(error, PluginNotFound) and error.plugin == OWN_PLUGIN:
+        from .plugin_places import advice_on_missing
+
+        return CONFIGURATION, advice_on_missing()
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
             return status, advice if hint is None or status != FAILED else hint
@@ -207,7 +230,7 @@ def _lines(error: CNIError, advice: str) -> list[str]:
     lines = [f"error: {headline(error)}", f"where: {where}"]
     lines += [f"also:  {note}" for note in getattr(error, "__notes__", ())]
     lines += [f"said:  {shortened(line, 500)}" for line in said]
-    return [*map(printable, lines), *([f"next:  {advice}"] if advice else [])]
+    return [*lines, *([f"next:  {advice}"] if advice else [])]
 
 
 def headline(error: CNIError) -> str:
@@ -220,16 +243,15 @@ def headline(error: CNIError) -> str:
     return shortened(str(error), 4000)
 
 
-def _fields(error: CNIError, advice: str) -> dict[str, object]:
-    key = error.attachment
-    return {
-        "code": error.code,
-        "error": str(error),
-        "msg": error.msg,
-        "details": error.details,
-        "notes": list(getattr(error, "__notes__", ())),
-        "plugin": error.plugin,
-        "attachment": key and {"network": key.network, "containerID": key.container_id, "ifName": key.ifname},
-        "stderr": error.stderr,
-        "next": advice,
-    }
+def _document(error: CNIError, advice: str) -> OfPlugin:
+    return OfPlugin(
+        code=error.code,
+        error=str(error),
+        msg=error.msg,
+        details=error.details,
+        notes=tuple(getattr(error, "__notes__", ())),
+        plugin=error.plugin,
+        attachment=Attachment(*error.attachment) if error.attachment else None,
+        stderr=error.stderr,
+        next=advice,
+    )

@@ -34,9 +34,10 @@ from .output import say
 from .place import add_place, intents_dir
 from .plan_facts import Bandwidth, HostPort, Masquerade, facts_of
 from .queued import Queued, queued
+from .quoting import for_shell
 from .status import FAILED
 from .subjects import rows_of
-from .views import for_a_person, print_json, shown_ip
+from .views import print_json, shown_ip
 
 
 class Held(Struct, frozen=True):
@@ -113,18 +114,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with ledger(args) as journal, Namespace.own() as host:
-        rows = [] if journal is None else rows_of(journal, args.name)
+        rows = [] if journal is None else rows_of(args, journal, args.name)
         dels = queued(intents_dir(args))
         found = [] if journal is None else [_inspected(row, journal, host, dels) for row in rows]
-    if not for_a_person(args.json):
-        print_json(found)
     if not found:
         raise CommandFailed(
             f"nothing that is named {args.name!r} is attached",
-            f"`netloom explain {args.name}` tells what became of it; `netloom ls` lists what is attached",
+            f"`netloom explain {for_shell(args.name)}` tells what became of it; `netloom ls` lists what is "
+            "attached",
             code="not-attached",
         )
-    if for_a_person(args.json):
+    if args.json:
+        print_json(found)
+    else:
         from .inspecting import lines_of
 
         for number, it in enumerate(found):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .explaining.shown import findings_lines
 from .moments import shown
-from .output import printable
+from .output import printable_line
 from .plan_facts import Bandwidth, HostPort, Masquerade
 from .views import age, table
 
@@ -38,13 +38,13 @@ def lines_of(it: Inspected) -> list[str]:
         ("sent", "" if it.counters is None else _counted(it.counters.sent)),
         ("received", "" if it.counters is None else _counted(it.counters.received)),
     ]
-    lines = [printable(f"{it.network}/{it.container_id}/{it.ifname}")]
-    lines += [f"  {row}" for row in table([fact for fact in facts if fact[1]])]
+    lines = [printable_line(f"{it.network}/{it.container_id}/{it.ifname}")]
+    lines += table([fact for fact in facts if fact[1]], margin=2)
     if it.objects is None:
         lines += ["", "  its plan cannot be read"]
     else:
         rows = [(one.object, one.state, "; ".join(one.differences)) for one in it.objects]
-        lines += ["", *(f"  {row}" for row in table(rows, ["OBJECT", "STATE", ""]))]
+        lines += ["", *table(rows, ["OBJECT", "STATE", ""], margin=2)]
     return [*lines, *findings_lines(it.findings)]
 
 

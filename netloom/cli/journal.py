@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -19,25 +20,47 @@ from ..journal import (
     in_memory,
     read_only,
 )
+from ..journal.errors import LockNotAFile, Missing, NotAFile, Unreadable
 from ..journal.file import explained as told
 from .failure import CommandFailed
 from .place import default_state_dir
 
+_DENIED = os.strerror(errno.EACCES)
 _ADVICE = "look at the file that the message names, and do as it says"
-_FORGOTTEN = "containers that run keep their networks, and have to be deleted by hand"
+_FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
 # Of one that was taken from under an agent, and of one that is gone while none runs.
 TAKEN = (
-    "put it back (the same file), or begin with an empty one: `netloom down`, then `netloom up`; "
+    "put it back (the same file, not a copy of it); or `netloom down`, put a copy back with `netloom journal "
+    "restore FILE` or begin with an empty one, `netloom up`: "
     f"{_FORGOTTEN}"
 )
-_GONE = f"put it back if you have it; else `netloom up` begins with an empty one: {_FORGOTTEN}"
-_DAMAGED = f"move it away, and `netloom up` begins with an empty one: {_FORGOTTEN}"
+_GONE = (
+    "put it back, or a copy of it with `netloom journal restore FILE`; else `netloom up` begins with an "
+    f"empty one: {_FORGOTTEN}"
+)
+_MISSING = "give the --state-dir that the agent was started with; `netloom up` makes this machine a node"
+_DAMAGED = (
+    "put a copy back: `netloom down`, `netloom journal restore FILE`, `netloom up`; without a copy, move the "
+    f"file away instead, and `netloom up` begins with an empty one: {_FORGOTTEN}"
+)
+
+_NOT_A_FILE = (
+    "move away what is at that path, and put the journal back if it was there; without one, `netloom up` "
+    "begins with an empty one: "
+    f"{_FORGOTTEN}"
+)
+
+_NOT_A_LOCK = (
+    "move it away, and try again: the lock is made anew, and the journal stays as it is; if an agent runs, "
+    "stop it first (`netloom down`)"
+)
 
 _CODES: tuple[tuple[type[JournalError], str], ...] = (
     (Damaged, "journal-damaged"),
     (NewerSchema, "journal-newer"),
     (NotMigrated, "journal-not-migrated"),
     (InUse, "journal-in-use"),
+    (Unreadable, "journal-unreadable"),
     (Unwritable, "journal-unwritable"),
 )
 
@@ -56,11 +79,29 @@ def explained() -> Iterator[None]:
 
 
 def advice_on(error: JournalError) -> str:
+    if isinstance(error, Missing):
+        return _MISSING
+    if isinstance(error, LockNotAFile):
+        return _NOT_A_LOCK
+    if isinstance(error, NotAFile):
+        return _NOT_A_FILE
+    if _DENIED in str(error) and os.geteuid() != 0:
+        return "run it as root"
     return _DAMAGED if isinstance(error, Damaged) else _ADVICE
 
 
 def code_of(error: JournalError) -> str:
     return next((code for kind, code in _CODES if isinstance(error, kind)), "journal-unreadable")
+
+
+@contextmanager
+def reading(args: argparse.Namespace) -> Iterator[None]:
+    """The same, for who reads the journal, or a copy of it: a page that is damaged shows when it is read."""
+    with explained():
+        try:
+            yield
+        except sqlite3.DatabaseError as cause:
+            raise told(journal_path(args.state_dir), cause, reading=True) from None
 
 
 @contextmanager
@@ -70,24 +111,18 @@ def ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
     if not _is_there(path):
         yield None
         return
-    with explained(), closing(read_only(path)) as connection:
-        try:
-            connection.execute("BEGIN")
-            yield Ledger(connection)
-        except sqlite3.DatabaseError as cause:  # a page of it that is only read now
-            raise told(path, cause) from None
+    with reading(args), closing(read_only(path)) as connection:
+        connection.execute("BEGIN")
+        yield Ledger(connection)
 
 
 def copy_of_journal(args: argparse.Namespace) -> Ledger | None:
-    """A copy in which everything can be tried; None if there is no journal yet."""
+    """A copy in which everything can be tried, within `reading`; None if there is no journal yet."""
     path = journal_path(args.state_dir)
     if not _is_there(path):
         return None
-    with explained(), closing(read_only(path)) as connection:
-        try:
-            return in_memory(connection)
-        except sqlite3.DatabaseError as cause:
-            raise told(path, cause) from None
+    with reading(args), closing(read_only(path)) as connection:
+        return in_memory(connection)
 
 
 def _is_there(path: str) -> bool:
@@ -98,8 +133,12 @@ def _is_there(path: str) -> bool:
             f"{path} is not yours to read", "run it as root", code="journal-unreadable"
         ) from None
     except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(path):
+            return True  # one that leads nowhere: the same
         _require_that_none_was(path)
         return False
+    except OSError:
+        return True  # whoever opens it says what is wrong
     return True
 
 

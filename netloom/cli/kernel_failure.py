@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Annotated
 
-from msgspec import to_builtins
+from msgspec import Meta, Struct
 
 from ..kernel import (
     Conflict,
     DeadlineExceeded,
+    Difference,
     Incomplete,
     InvalidNamespace,
     InvalidObject,
@@ -18,6 +20,7 @@ from ..kernel import (
     LibraryMissing,
     Unsupported,
 )
+from .error_document import Code, Next, Notes, See, Sentence, Warnings
 from .output import printable
 from .status import CONFIGURATION, DEADLINE, FAILED
 
@@ -44,32 +47,51 @@ _ADVICE: tuple[tuple[type[KernelError], int, str, str], ...] = (
         "set right or remove what is in the way, if nobody else needs it; or use another name",
     ),
     (Unsupported, FAILED, "kernel-lacks", "`netloom doctor` lists what this kernel can do"),
-    (LibraryMissing, FAILED, "library-missing", "install the package that the message names"),
+    (
+        LibraryMissing,
+        FAILED,
+        "library-missing",
+        "`apt install libnftables1` on Debian and Ubuntu, `dnf install nftables` on Fedora",
+    ),
     (DeadlineExceeded, DEADLINE, "kernel-deadline", "try again, or give more time"),
 )
 _OTHERWISE = "the message ends with the kernel's own words; `netloom plan check` shows what is missing"
 
 
-def explained(error: Exception) -> tuple[int, dict[str, object], list[str]] | None:
-    """Exit status, fields for programs and lines for people; nothing if it is none of the kernel's errors."""
+class OfKernel(Struct, frozen=True, kw_only=True):
+    """The kernel refused something, or is not as it has to be."""
+
+    code: Code
+    error: Sentence
+    errno: Annotated[str | None, Meta(description="the kernel's own code, such as `EPERM`")]
+    feature: Annotated[str | None, Meta(description="what this kernel would have to be able to do")]
+    differences: Annotated[tuple[Difference, ...], Meta(description="of something that is in the way")]
+    notes: Notes
+    next: Next
+    see: See = ""
+    warnings: Warnings = ()
+
+
+def explained(error: Exception) -> tuple[int, OfKernel, list[str]] | None:
+    """Exit status, what programs get and lines for people; nothing if it is none of the kernel's errors."""
     if not isinstance(error, KernelError):
         return None
     status, code, advice = _judge(error)
     differences = error.differences if isinstance(error, Conflict) else ()
     notes = list(getattr(error, "__notes__", ()))
-    fields: dict[str, object] = {
-        "code": code,
-        "error": str(error),
-        "errno": errno.errorcode.get(error.errno),
-        "feature": error.feature if isinstance(error, Unsupported) else None,
-        "differences": [to_builtins(difference) for difference in differences],
-        "notes": notes,
-        "next": advice,
-    }
+    document = OfKernel(
+        code=code,
+        error=str(error),
+        errno=errno.errorcode.get(error.errno),
+        feature=error.feature if isinstance(error, Unsupported) else None,
+        differences=tuple(differences),
+        notes=tuple(notes),
+        next=advice,
+    )
     errors = error.errors if isinstance(error, Incomplete) else (error,)
     lines = [f"error: {printable(str(one))}" for one in errors]
     lines += [f"also:  {printable(note)}" for note in notes]
-    return status, fields, [*lines, f"next:  {advice}"]
+    return status, document, [*lines, f"next:  {advice}"]
 
 
 def _judge(error: KernelError) -> tuple[int, str, str]:

@@ -7,10 +7,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ..agent.audit_finding import finding
 from ..findings import Finding
 from ..journal import Attachment
-from ..kernel import Address, InvalidNamespace, InvalidPlan, KernelError, Namespace, Object, Plan, Scope
+from ..kernel import (
+    Address,
+    InvalidNamespace,
+    InvalidPlan,
+    KernelError,
+    Namespace,
+    Object,
+    Plan,
+    Scope,
+    Veth,
+)
 from ..kernel.netlink import address
 from ..kernel.netlink.nftables import read_table
 from ..kernel.objects.link import find
@@ -25,13 +37,15 @@ _GLOBAL = 0
 class Live(NamedTuple):
     """`has_link` is whether the host's end of the pair is there; `objects` None: the plan is unreadable.
 
-    `foreign` are addresses of its link that no plan has.
+    `foreign` are addresses of its link that no plan has. `needs_new_link`: its other end was renamed, moved
+    or replaced, and no repair short of a new pair helps.
     """
 
     namespace: Presence
     has_link: bool
     objects: list[ObjectState] | None
     foreign: list[str]
+    needs_new_link: bool = False
 
 
 def look_at(row: Attachment, host: Namespace) -> Live:
@@ -43,10 +57,11 @@ def look_at(row: Attachment, host: Namespace) -> Live:
     if namespace is not None and presence != "there":
         namespace.close()
         namespace = None
-    objects, foreign = None, []
+    objects, foreign, needs_new_link = None, [], False
     try:
         plan = Plan.decode(row.plan)
         scope = Scope(host, namespace)
+        needs_new_link = lost_its_end(plan, scope)
         objects = [_state_of(it, scope) for it in plan.objects]
         foreign = [] if namespace is None else foreign_addresses(plan, namespace)
     except InvalidPlan:
@@ -54,7 +69,21 @@ def look_at(row: Attachment, host: Namespace) -> Live:
     finally:
         if namespace is not None:
             namespace.close()
-    return Live(presence, find(host, row.host_link) is not None, objects, foreign)
+    has_link = find(host, row.host_link) is not None
+    return Live(presence, has_link, objects, foreign, needs_new_link)
+
+
+def lost_its_end(plan: Plan, scope: Scope) -> bool:
+    """Whether the container's end of its pair is not where it was made, under its name."""
+    try:
+        return any(
+            difference.field == "peer"
+            for it in plan.objects
+            if isinstance(it, Veth) and all(scope.has(place) for place in it.places())
+            for difference in it.check(scope)
+        )
+    except KernelError:  # which is told of
+        return False
 
 
 def foreign_addresses(plan: Plan, namespace: Namespace) -> list[str]:
@@ -130,7 +159,21 @@ def findings_of(row: Attachment, live: Live) -> list[Finding]:
             ("kernel-silent", "unknown"),
         )
     ]
-    return [*(it for it in found if it is not None), *(foreign(row, it) for it in live.foreign)]
+    told = [it for it in found if it is not None]
+    if live.needs_new_link:
+        told = [for_a_new_link(it) for it in told]
+    return [*told, *(foreign(row, it) for it in live.foreign)]
+
+
+def for_a_new_link(it: Finding) -> Finding:
+    """What is missing or changed because the link's other end is, and comes back with a new one only."""
+    if it.code not in ("object-missing", "object-changed"):
+        return it
+    remedy = (
+        "somebody has renamed, moved or replaced its interface: undo that, or let "
+        f"`netloom check {it.subject} --repair --recreate` make its link anew; then its connections end"
+    )
+    return replace(it, next=remedy)
 
 
 def _of_namespace(row: Attachment, live: Live) -> Finding:

@@ -27,10 +27,8 @@ from .output import say
 from .place import add_conf_dir, add_place, intents_dir
 from .plan_facts import Bandwidth, HostPort, Masquerade, facts_of
 from .queued import queued
-from .views import age, for_a_person, print_json, shown_ip, table
-
-# Of a container's ID, as other tools show it.
-_SHORT = 12
+from .short_id import short_id
+from .views import age, print_json, shown_ip, table
 
 
 class Workload(Struct, frozen=True):
@@ -87,7 +85,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     found = list(_found(args))
     is_unknown = not found and args.network is not None and args.network not in _configured(args.conf_dir)
-    if not for_a_person(args.json):
+    if args.json:
         print_json([_described(it) for it in found])
     elif found:
         header = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "POD", "HOST LINK", "STATE", "AGE"]
@@ -154,7 +152,7 @@ def _shown(it: _Found, wide: bool) -> list[str]:
     row = it.row
     cells = [
         row.network,
-        row.container_id if wide else row.container_id[:_SHORT],
+        row.container_id if wide else short_id(row.container_id),
         row.ifname,
         ",".join(it.addresses) or "-",
         # podman has pods without namespaces.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
-from .output import OutputFailed, ReaderGone, complain, say
-from .status import FAILED, SIGNALLED, USAGE
+from .output import OutputFailed, ReaderGone, complain, printable, say
+from .status import FAILED, SIGNALLED
 from .tree import TREE, Command, Group, resolve
 
 
@@ -44,9 +45,7 @@ def _dispatch(words: list[str]) -> int:
     if isinstance(node, Command):
         return _run(path, node, rest)
     if rest and rest[0] not in ("-h", "--help"):
-        problem = "no command is given" if rest[0].startswith("-") else f"there is no command {rest[0]!r}"
-        complain(f"{' '.join(['netloom', *path])}: {problem}", "", *_help(path, node))
-        return USAGE
+        return _no_command(path, node, rest)
     say(*_help(path, node))
     return 0
 
@@ -56,10 +55,20 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
 
     from .arguments import parser_for
 
+    # What a module makes stays there: to look for garbage among it would be work for nothing.
+    gc.disable()
     module = import_module(command.module)
+    gc.freeze()
+    gc.enable()
     parser = parser_for(path, module)
-    args = parser.parse_args(words)
+    try:
+        args = parser.parsed(words)
+    except (OutputFailed, ReaderGone):
+        raise
+    except Exception as error:
+        return _report(error, parser.prog, words)
     args.command = parser.prog
+    args.called = words
     # A command that is told to stop takes the plugin that it waits for along.
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -68,13 +77,43 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status: int = module.run(args)
+        # What no error has taken along.
+        complain(*(f"warning: {printable(it)}" for it in getattr(args, "warnings", ())))
         return status
-    except (OutputFailed, ReaderGone):
+    except ReaderGone:
         raise
+    except OutputFailed as error:
+        from .failure import CommandFailed, report
+
+        advice = "make room where it goes, or let it go elsewhere"
+        return report(CommandFailed(str(error), advice, code="output-unwritable"), args)
     except Exception as error:
         from .failure import report
 
         return report(error, args)
+
+
+def _no_command(path: list[str], node: Group | None, words: list[str]) -> int:
+    from .failure import UsageError
+    from .misspelt import meant
+
+    name = " ".join(["netloom", *path])
+    known = list(TREE if node is None else node.commands)
+    if words[0].startswith("-"):
+        text, advice = "no command is given", ""
+    else:
+        text, advice = f"there is no command {words[0]!r}", meant(words[:1], known, name)
+    advice = advice or f"`{name} --help` tells of each: {', '.join(known)}"
+    return _report(UsageError(f"{name}: {text}", advice), name, words)
+
+
+def _report(error: Exception, command: str, words: list[str]) -> int:
+    """Of a command that does not know yet what it was asked for."""
+    from argparse import Namespace
+
+    from .failure import report
+
+    return report(error, Namespace(command=command, json="--json" in words))
 
 
 def _tell_notes(error: BaseException) -> None:
@@ -87,12 +126,15 @@ def _terminate(number: int, _frame: object) -> NoReturn:
 
 
 def _help(path: list[str], node: Group | None) -> list[str]:
+    from .help import help_width
+    from .tables import laid_out
+
     commands = TREE if node is None else node.commands
     name = " ".join(["netloom", *path])
     about = node.summary if node else "networks for containers and virtual machines"
-    width = max(map(len, commands)) + 2
     lines = [f"{name}: {about}", "", f"usage: {name} COMMAND [options]", ""]
-    lines += [f"  {word:{width}}{entry.summary}" for word, entry in commands.items()]
+    rows = [[word, entry.summary] for word, entry in commands.items()]
+    lines += [f"  {line}" for line in laid_out(rows, help_width() - 2)]
     lines += ["", f"`{name} COMMAND --help` tells more of each, with examples."]
     if node is None:
         lines.append("`netloom --version` prints the version.")

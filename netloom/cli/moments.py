@@ -1,5 +1,6 @@
 """Moments as people write them: `02:13`, `2026-11-16 02:13`, with a zone, or `10m ago`; and lengths of time.
 
+Also as our JSON has them, in seconds since 1970: `@1700000000.5`, or without the sign.
 Without a zone, the machine's own is meant, as in everything that a command shows.
 """
 
@@ -14,7 +15,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)")
 _LENGTH = re.compile(rf"(?:{_PART.pattern}\s*)+")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?")
-_FORMS = "write 02:13, 2026-11-16 02:13, 2026-11-16T02:13:00Z, or 10m ago"
+# Fewer digits may be a clock or a day.
+_SECONDS = re.compile(r"\d{9,11}(?:\.\d*)?", re.ASCII)
+_FORMS = "write 02:13, 2026-11-16 02:13, 2026-11-16T02:13:00Z, 10m ago, or @ and seconds since 1970"
 
 
 def moment(text: str) -> float:
@@ -34,8 +37,8 @@ def moment_or_length(text: str) -> float:
 def moment_at(text: str, now: float) -> float | None:
     """What is meant by it; None if nothing is. A clock alone is the last time before `now` that it showed so.
 
-    >>> moment_at("1h30m ago", 10000.0)
-    4600.0
+    >>> moment_at("1h30m ago", 10000.0), moment_at("@5000.5", 10000.0), moment_at("1700000000.5", 0.0)
+    (4600.0, 5000.5, 1700000000.5)
     """
     words = text.strip()
     if words.lower() == "now":
@@ -45,6 +48,8 @@ def moment_at(text: str, now: float) -> float | None:
         return None if length is None else now - length
     if words.startswith("@"):
         return _number(words[1:])
+    if _SECONDS.fullmatch(words):
+        return _number(words)
     clock = _CLOCK.fullmatch(words)
     return _on_the_calendar(words) if clock is None else _last_time(clock, now)
 

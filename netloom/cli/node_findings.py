@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from .. import __version__
+from ..agent.another_pool import remedy_of
 from ..agent.info import Info
 from ..agent.networks import FILE
 from ..agent.status import lack_of_space
 from ..findings import Finding, Severity
-from ..kernel import Difference
-from ..modes.table import TABLE
+from ..ipam.usage import READY
+from ..modes.edition import EDITION
 from .agent_presence import Presence
 from .failure import CommandFailed
 from .journal import journal_path
 from .node_document import NetworkStatus, PoolStatus, Unreadable
 
+if TYPE_CHECKING:
+    from ..kernel import Difference
+
 # Of a pool: this much of it held, and it is nearly used up.
 _NEARLY = 0.9
 _SHOWN = 3
-_MEND = "mend it; `netloom cni validate` checks it"
+_MEND = "mend it (`netloom cni validate` checks it)"
 _WRITE_ANEW = ", or let `netloom up --force` write it anew, with the --pool and other options that you want"
-_REMEDY = {
-    "pool-exhausted": "wait until addresses have rested, detach something (`netloom gc --dry-run` shows what "
-    "is left over), or give the network another pool: `netloom up --pool CIDR`",
-    "pool-nearly-exhausted": "give the network another pool before it is: `netloom up --pool CIDR`",
-}
 _SPACE = "free space on that disk; the agent goes on by itself"
 # Of several, these are told by the one before.
 _EFFECTS = {"journal-unwritable": ("disk-full", "journal-read-only")}
@@ -55,7 +55,7 @@ def of_agent(info: Info) -> Iterator[Finding]:
         if text not in known:  # of an agent that knows no codes yet
             code = "agent-troubled" if info.has_journal else "journal-gone"
             yield Finding(code=code, text=text, next="do as the message says", subject=info.state_dir)
-    if (info.version, info.table) != (__version__, TABLE.comment):
+    if (info.version, info.table) != (__version__, EDITION):
         version = "another build" if info.version == __version__ else f"version {info.version}"
         yield Finding(
             code="agent-outdated",
@@ -66,12 +66,12 @@ def of_agent(info: Info) -> Iterator[Finding]:
         )
 
 
-def of_table(differences: Iterable[Difference]) -> Iterator[Finding]:
+def of_table(differences: Iterable[Difference], name: str) -> Iterator[Finding]:
     listed = [str(it) for it in differences]
     if listed:
         yield Finding(
             code="table-broken",
-            subject=TABLE.name,
+            subject=name,
             text=f"netloom's table is not whole: {'; '.join(listed[:_SHOWN])}",
             next="`netloom up` starts an agent, which lays it down anew",
         )
@@ -140,9 +140,11 @@ def _broken(path: str, error: str) -> Finding:
 
 
 def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity = "error") -> Finding:
-    remedy = _REMEDY.get(code, "")
-    if not remedy:  # what the host lacks ends with what to do
+    if code == "host-lacks":  # which ends with what to do
         text, _, remedy = text.partition(": ")
+    else:
+        pools = [pool.cidr for pool in network.pools]
+        remedy = remedy_of(code, network.name, network.path, pools, rests=READY in text)
     before = "" if severity == "warning" else f"nothing can be attached to {network.name} now: "
     return Finding(code=code, severity=severity, subject=network.name, text=f"{before}{text}", next=remedy)
 

@@ -6,8 +6,11 @@ Each source may be missing or broken without hiding the others.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from ..agent.host import Host, look_at
 from ..agent.intent_files import waiting
@@ -18,14 +21,14 @@ from ..cni import CNIError, Problem
 from ..findings import Finding, any_error
 from ..ipam import Pool, SqlHoldings, usage, would_allocate
 from ..journal import Ledger, State, boottime, empty
-from ..kernel import KernelError, Namespace, Scope
-from ..modes.table import TABLE
+from ..kernel import KernelError, Namespace
+from ..kernel.values import packed_ip
+from . import network_order, overlap, plugin_places
 from . import node_findings as findings
-from . import overlap
 from .agent_presence import presence
 from .agent_process import Place, Running
 from .failure import CommandFailed
-from .journal import TAKEN, ledger
+from .journal import TAKEN, journal_path, ledger
 from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unreadable
 from .place import intents_dir
 from .views import shown_ip
@@ -46,7 +49,9 @@ def report(args: argparse.Namespace) -> Status:
         _require_the_same_journal(args, agent)
         with ledger(args) as journal:
             known = journal or empty()
-            host = _host()
+            if agent is None and journal:  # one that runs would know
+                _require_whole(journal, journal_path(args.state_dir))
+            host = _host(agent)
             described = [_network(it, known, host) for it in networks]
             attachments, outside = known.count(), _outside(pools, described, known)
     except CommandFailed as error:
@@ -54,7 +59,7 @@ def report(args: argparse.Namespace) -> Status:
             troubles.append(str(error))
         of_journal.append(findings.of_journal(error, args.state_dir))
         advice = error.advice if found.process is None else f"{found.advice}; then {error.advice}"
-        host = _host()
+        host = _host(agent)
         described = [_network(it, None, host) for it in networks]
     overlaps = overlap.findings_of(pools, overlap.host_networks())
     intents = len(waiting(intents_dir(args)))
@@ -65,6 +70,7 @@ def report(args: argparse.Namespace) -> Status:
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
             *findings.of_networks(described, unreadable, args.conf_dir),
+            *_of_files(args, [it.path for it in unreadable], [*networks, *problems]),
             *overlaps,
             *findings.of_intents(intents, intents_dir(args), agent is not None),
         ]
@@ -114,26 +120,52 @@ def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -
             code="agent-of-other-state",
         )
     if not agent.info.has_journal:
-        raise CommandFailed(f"the journal in {args.state_dir} is not the agent's", TAKEN, code="journal-gone")
+        path = journal_path(args.state_dir)
+        became = "is not the agent's: somebody has put it there" if os.path.exists(path) else "is gone"
+        raise CommandFailed(f"the journal {path} {became}", TAKEN, code="journal-gone")
 
 
-def _host() -> Host | None:
+def _require_whole(journal: Ledger, path: str) -> None:
+    from ..journal.verification import require_whole
+
+    require_whole(journal.connection, path)
+
+
+def _host(agent: Running | None) -> Host | None:
+    """With the orphans that the agent knows of: to look for them takes longer than all else here."""
     try:
         with Namespace.own() as namespace:
-            return look_at(namespace)
+            found = look_at(namespace)
     except KernelError:
         return None
+    orphans = {} if agent is None else agent.info.orphans
+    return replace(found, orphans={link: frozenset(map(packed_ip, ips)) for link, ips in orphans.items()})
 
 
 def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
     """Without an agent that looks after it, if it guards anybody."""
     if not attachments or not any(attachments.values()):
         return
+    from ..kernel import Scope
+    from ..modes.table import TABLE
+
     try:
         with Namespace.own() as host:
-            yield from findings.of_table(TABLE.check(Scope(host)))
+            yield from findings.of_table(TABLE.check(Scope(host)), TABLE.name)
     except KernelError:
         return
+
+
+def _of_files(
+    args: argparse.Namespace, told: Collection[str], networks: Sequence[object]
+) -> Iterator[Finding]:
+    """What keeps runtimes from the networks, whatever the agent can do; nobody minds where there are none."""
+    if not networks:
+        return
+    yield from network_order.of_first_file(args.conf_dir, told)
+    # Who looks at another place has not asked for those.
+    if getattr(args, "plugin_dir", None) is None:
+        yield from plugin_places.of_installed(args.state_dir)
 
 
 def _described(agent: Running) -> AgentStatus:
@@ -187,7 +219,7 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
         )
         lacking = host.lacks(network.pools, network.mtu) if host else ""
         if known and host and not lacking:
-            others = SqlHoldings(known.connection, host.addresses)
+            others = SqlHoldings(known.connection, host.taken())
             exhausted = (
                 would_allocate(network.pools, others, scope=SCOPE, now=boottime(), cooldown=network.cooldown)
                 or ""

@@ -1,7 +1,8 @@
 """Show how the node is: its agent, how many attachments there are, how full the pools are.
 
-The exit status is 1 if no agent answers, if nothing could be attached now, to one network or at all, or if
-the file of a network of netloom cannot work. What the journal knows is shown in any case.
+The exit status is 1 if no agent answers, if nothing could be attached now, to one network or at all, if the
+file of a network of netloom cannot work, or if runtimes find no plugin where it was installed, or another
+file first that none can load. What the journal knows is shown in any case.
 
 examples:
   netloom status
@@ -23,7 +24,7 @@ from .output import say
 from .place import add_conf_dir, add_place
 from .privileges import require_root
 from .status import FAILED
-from .views import age, for_a_person, print_json, table
+from .views import age, print_json, table
 
 OUTPUT = Status
 
@@ -41,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     require_root("asking the agent")
     found = report(args)
-    if for_a_person(args.json):
+    if not args.json:
         _show(found)
     else:
         print_json(found)

@@ -63,6 +63,11 @@ def printable(text: str) -> str:
     return "".join(it if it.isprintable() or it in "\n\t" else ascii(it)[1:-1] for it in text)
 
 
+def printable_line(text: str) -> str:
+    """The same on one line: a file's name may have line breaks in it."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def encodable(value: object) -> object:
     """A document whose strings can be JSON: file names may hold bytes that are no text."""
     if isinstance(value, str):

@@ -16,7 +16,6 @@ from ..ipam import Pool
 from ..kernel import KernelError, Namespace
 from ..kernel.errors import ABSENT, Refused
 from ..kernel.netlink import address, link, route
-from ..kernel.objects.route import PROTOCOL
 from ..kernel.values import packed_ip, shown_ip
 from ..modes.names import PREFIX
 
@@ -114,7 +113,7 @@ def _of_routes(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
     """Of the main table, but ours."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for payload in _dumped(host, family):
-            if payload[_PROTOCOL_AT] == PROTOCOL:
+            if payload[_PROTOCOL_AT] == route.PROTOCOL:
                 continue
             found = route.decode(payload)
             if found.kind != route.UNICAST or found.prefix <= _DEFAULT:
@@ -127,7 +126,7 @@ def _of_routes(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
 
 def _dumped(host: Namespace, family: int) -> list[bytes]:
     try:
-        return list(host.route.dump(route.GET, route.of_table(family, route.MAIN)))
+        return host.route.dump(route.GET, route.of_table(family, route.MAIN))
     except Refused as refused:
         if refused.errno in ABSENT:  # there was never a route
             return []

@@ -60,6 +60,16 @@ def absolute(text: str) -> str:
         raise argparse.ArgumentTypeError(f"is relative, and there is no current directory: {cause}") from None
 
 
+def nameable(text: str) -> str:
+    """A directory whose path can be written down: receipts are JSON, which is text."""
+    path = absolute(text)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError("its path is not UTF-8, and cannot be written down") from None
+    return path
+
+
 def _socket_path(text: str) -> str:
     path = absolute(text)
     if len(os.fsencode(path)) > _SOCKET_PATH_MAX:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
+from msgspec.structs import replace
+
+from ..agent.another_pool import remedy_of
 from ..agent.host import look_at
 from ..agent.network import Network
 from ..agent.networks import NodeNetwork, node_networks
@@ -15,11 +18,11 @@ from ..catalogue import entry
 from ..cni import CNIError
 from ..findings import Finding, Severity
 from ..ipam import Pool, PoolUsage, SqlHoldings, free_addresses, usage
+from ..ipam.pressure import least_rest
 from ..ipam.ranges import Range
 from ..journal import Ledger, boottime, empty
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
-from .failure import warn
 from .journal import ledger
 from .pools import Outside, Pools, PoolShown
 
@@ -29,27 +32,38 @@ _NEARLY = 90.0
 
 
 def report(args: argparse.Namespace) -> Pools:
-    networks = _networks(args)
+    networks, broken = _networks(args)
     hosts = _host_addresses()
     with ledger(args) as journal:
         known = journal or empty()
         shared = _shared(networks)
-        shown = [_shown(pool, of, known, hosts) for pool, of in shared.items()]
+        counted = {pool: _shown(pool, of, known, hosts) for pool, of in shared.items()}
+        full = {pool for pool, it in counted.items() if it.free == 0}
+        shown = [
+            replace(it, next_free=_next_free(pool, shared[pool].values(), full, known)) if it.resting else it
+            for pool, it in counted.items()
+        ]
         outside = list(_outside(shared, known))
-        findings = [*_of_use(shown), *(_audit(shared, known) if args.audit else ())]
+        findings = [*_of_use(shown, networks), *broken, *(_audit(shared, known) if args.audit else ())]
     return Pools(shown, outside, findings)
 
 
-def _networks(args: argparse.Namespace) -> list[NodeNetwork]:
+def _networks(args: argparse.Namespace) -> tuple[list[NodeNetwork], list[Finding]]:
+    """And which of them have pools that nobody can tell."""
     try:
         found = node_networks(args.conf_dir)
     except CNIError as error:
-        warn(args, f"networks could not be read: {error}")
-        return []
-    for it in found:
-        if it.network is None:
-            warn(args, f"{it.path} cannot work, and its pools are not shown: {it.error}")
-    return found
+        return [], [_broken(args.conf_dir, f"networks could not be read: {error}")]
+    return found, [
+        _broken(it.path, f"{it.path} cannot work, and its pools are not shown: {it.error}")
+        for it in found
+        if it.network is None
+    ]
+
+
+def _broken(path: str, text: str) -> Finding:
+    remedy = "mend it; `netloom cni validate` checks it"
+    return Finding(code="network-broken", text=text, next=remedy, subject=path, severity="warning")
 
 
 def _host_addresses() -> frozenset[bytes]:
@@ -90,7 +104,7 @@ def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, hosts: fr
         host=own,
         free=free,
         percent=round(100 * (used.capacity - free) / used.capacity, 2),
-        next_free=_next_free(pool, known, now, rest) if used.resting else None,
+        next_free=None,
     )
 
 
@@ -99,7 +113,18 @@ def _range(it: Range, width: int) -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def _next_free(pool: Pool, known: Ledger, now: float, rest: float) -> float | None:
+def _next_free(
+    pool: Pool, networks: Iterable[Network], full: Collection[Pool], known: Ledger
+) -> float | None:
+    """When the first network that has the pool may give what rests: early, if it has nothing else to give."""
+    listed, now = list(networks), boottime()
+    waits = [
+        least_rest(it.cooldown)
+        if all(one in full for one in it.pools if one.family == pool.family)
+        else it.cooldown
+        for it in listed
+    ]
+    rest = max(it.cooldown for it in listed)
     holdings = SqlHoldings(known.connection)
     moments = [
         released
@@ -107,7 +132,7 @@ def _next_free(pool: Pool, known: Ledger, now: float, rest: float) -> float | No
         for _, released in holdings.entries(SCOPE, low, high)
         if released != inf and released > now - rest
     ]
-    return time.time() + min(moments) + rest - now if moments else None
+    return time.time() + min(moments) + min(waits) - now if moments else None
 
 
 def _outside(pools: Iterable[Pool], known: Ledger) -> Iterable[Outside]:
@@ -119,13 +144,42 @@ def _outside(pools: Iterable[Pool], known: Ledger) -> Iterable[Outside]:
             yield Outside(shown_ip(ip), "" if row is None else str(row.key))
 
 
-def _of_use(pools: Iterable[PoolShown]) -> Iterable[Finding]:
-    for it in pools:
-        said = f"pool {it.cidr} of {', '.join(it.networks)}: {it.held} held and {it.resting} resting"
-        if it.free == 0:
-            yield _finding("pool-exhausted", f"{said}, none free", it.cidr)
-        elif it.percent >= _NEARLY:
-            yield _finding("pool-nearly-exhausted", f"{said}, {it.free} free", it.cidr, "warning")
+def _of_use(pools: Sequence[PoolShown], networks: Iterable[NodeNetwork]) -> Iterable[Finding]:
+    """An ADD takes from any pool of a family that the network has: what counts is what all of them have left.
+
+    Networks that share them are told of once.
+    """
+    told: set[tuple[str, ...]] = set()
+    for network, family in ((it, family) for it in networks if it.network for family in (4, 6)):
+        those = [it for it in pools if network.name in it.networks and it.family == family]
+        names = tuple(it.cidr for it in those)
+        if not those or names in told:
+            continue
+        told.add(names)
+        free, capacity = sum(it.free for it in those), sum(it.capacity for it in those)
+        if free == 0:
+            yield _of_pools("pool-exhausted", f"{_said(those)}, none free", those, network)
+        elif 100 * (capacity - free) / capacity >= _NEARLY:
+            text = f"{_said(those)}, {free} free"
+            yield _of_pools("pool-nearly-exhausted", text, those, network, "warning")
+
+
+def _said(those: Sequence[PoolShown]) -> str:
+    names = ", ".join(it.cidr for it in those)
+    sharing = [name for name in those[0].networks if all(name in it.networks for it in those)]
+    held, resting = sum(it.held for it in those), sum(it.resting for it in those)
+    many = "" if len(those) == 1 else "s"
+    return f"pool{many} {names} of {', '.join(sharing)}: {held} held and {resting} resting"
+
+
+def _of_pools(
+    code: str, text: str, those: Sequence[PoolShown], of: NodeNetwork, severity: Severity = "error"
+) -> Finding:
+    assert of.network is not None
+    pools = [pool.cidr for pool in of.network.pools]
+    remedy = remedy_of(code, of.name, of.path, pools, rests=any(it.resting for it in those))
+    subject = ", ".join(it.cidr for it in those)
+    return Finding(code=code, text=text, next=remedy, subject=subject, severity=severity)
 
 
 def _audit(pools: Iterable[Pool], known: Ledger) -> Iterable[Finding]:
@@ -154,8 +208,6 @@ def _adds_up(pool: Pool, used: PoolUsage, holdings: SqlHoldings) -> bool:
     return free + used.held + used.resting == used.capacity
 
 
-def _finding(code: str, text: str, subject: str, severity: Severity = "error") -> Finding:
+def _finding(code: str, text: str, subject: str) -> Finding:
     page = entry(code)
-    return Finding(
-        code=code, text=text, next="" if page is None else page.remedy, subject=subject, severity=severity
-    )
+    return Finding(code=code, text=text, next="" if page is None else page.remedy, subject=subject)

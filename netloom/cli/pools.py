@@ -2,7 +2,7 @@
 
 An address that was released rests for a while before it is given again. --audit counts each pool once more,
 address by address, and looks for addresses that nobody holds. The exit status is 1 if that finds something,
-or if a pool has no address left.
+or if a network has no address of a family left in any of its pools.
 
 examples:
   netloom pools
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from math import ceil
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -21,10 +23,10 @@ from msgspec import Meta, Struct
 from ..findings import Finding, any_error
 from .arguments import add_json
 from .moments import shown
-from .output import printable, say
+from .output import printable_line, say
 from .place import add_conf_dir, add_state_dir
 from .status import FAILED
-from .views import age, for_a_person, print_json, table
+from .views import age, print_json, table
 
 _SHOWN = 3
 _COUNTABLE = 10**9
@@ -58,7 +60,11 @@ class PoolShown(Struct, frozen=True, kw_only=True, rename={"next_free": "nextFre
     free: Annotated[int, Meta(description="that an ADD may have now")]
     percent: Annotated[float, Meta(description="of the capacity that is not free")]
     next_free: Annotated[
-        float | None, Meta(description="when the next that rests is free, in seconds since 1970; null: none")
+        float | None,
+        Meta(
+            description="when an ADD may have the next that rests, in seconds since 1970: after its "
+            "cooldown, or after a tenth of it if no other is free; null: none rests"
+        ),
     ]
 
 
@@ -93,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     from .pool_report import report
 
     found = report(args)
-    if for_a_person(args.json):
+    if not args.json:
         _show(args, found)
     else:
         print_json(found)
@@ -112,11 +118,24 @@ def _show(args: argparse.Namespace, it: Pools) -> None:
     if it.outside:
         listed = [f"{one.address} ({one.attachment})" for one in it.outside[:_SHOWN]]
         more = f" and {len(it.outside) - _SHOWN} more" if len(it.outside) > _SHOWN else ""
-        say("", printable(f"held, and of no pool that is configured now: {', '.join(listed)}{more}"))
+        say("", printable_line(f"held, and of no pool that is configured now: {', '.join(listed)}{more}"))
+    for one in it.pools:
+        if note := _note(one, it.pools):
+            say("", printable_line(note))
     if it.findings:
         say(*findings_lines(it.findings))
     elif args.audit:
         say("", "counted once more: the numbers add up, and every address that is held has an attachment")
+
+
+def _note(full: PoolShown, pools: Sequence[PoolShown]) -> str:
+    """Of a pool that has nothing left, while a network that uses it has another of its family."""
+    if full.free:
+        return ""
+    others = [it for it in pools if it.free and it.family == full.family]
+    taking = {name: [it.cidr for it in others if name in it.networks] for name in full.networks}
+    said = [f"{name} takes from {', '.join(cidrs)}" for name, cidrs in taking.items() if cidrs]
+    return f"note: pool {full.cidr} has none free; {'; '.join(said)}" if said else ""
 
 
 def _row(it: PoolShown) -> list[str]:
@@ -129,9 +148,14 @@ def _row(it: PoolShown) -> list[str]:
         counted(it.resting),
         counted(it.free),
         used(it),
-        "-" if it.next_free is None else f"in {age(it.next_free - time.time())} ({shown(it.next_free)[11:]})",
+        "-" if it.next_free is None else _moment(it.next_free),
         _cut(it.exclude) or "-",
     ]
+
+
+def _moment(when: float) -> str:
+    left = when - time.time()
+    return f"in {age(ceil(left))} ({shown(when)[11:]})" if left > 0 else "now"
 
 
 def used(it: PoolShown) -> str:

@@ -22,7 +22,8 @@ from .journal import ledger
 from .output import say
 from .place import add_place, intents_dir
 from .queued import queued
-from .views import for_a_person, print_json, shown_ip, table
+from .short_id import short_id
+from .views import print_json, shown_ip, table
 
 _HEADER = (
     "HOST IP", "PORT", "PROTOCOL", "CONTAINER IP", "PORT", "NETWORK", "CONTAINER", "INTERFACE", "STATE",
@@ -59,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     wanted = None if args.port is None else _number(args.port)
     found = [it for it in _found(args) if wanted in (None, it.host_port)]
-    if not for_a_person(args.json):
+    if args.json:
         print_json(found)
     elif found:
         say(*table([_row(it) for it in found], _HEADER))
@@ -80,10 +81,8 @@ def _found(args: argparse.Namespace) -> list[HeldPort]:
             return []
         holders = {it.id: it for it in journal.attachments()}
         dels = queued(intents_dir(args))
-        return [
-            _described(port, holders[number], any(one.is_about(holders[number]) for one in dels))
-            for number, port in journal.ports()
-        ]
+        held = [(port, holders[number]) for number, port in journal.ports() if number in holders]
+        return [_described(port, it, any(one.is_about(it) for one in dels)) for port, it in held]
 
 
 def _described(port: Port, holder: Attachment, is_queued: bool) -> HeldPort:
@@ -109,7 +108,7 @@ def _row(it: HeldPort) -> list[str]:
         it.container_ip,
         str(it.container_port),
         it.network,
-        it.container_id[:12],
+        short_id(it.container_id),
         it.ifname,
         "DEL queued" if it.queued else it.state,
     ]

@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ..agent.install import receipt, take_away
-from ..agent.networks import node_networks
+from ..agent.install import PLUGIN, RECEIPT, receipt
 from ..agent.node import boot_id, namespace_of
 from ..agent.planned import readable_plan, remnants_of
-from ..cni import AttachmentKey
 from ..journal import Attachment, Damaged, Journal, Ledger
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
 from ..kernel.dataplane import Dataplane, Request
@@ -29,44 +27,56 @@ from ..kernel.objects.nft import OWNER
 from ..kernel.plan import depart
 from ..modes import names, table
 from .agent_process import Place
+from .cni.target import plugin_dirs
 from .journal import journal_path
 from .purge_directories import remove_unused
+from .purge_files import Files
+from .purge_namespaces import remove_namespaces
+from .purge_networks import Networks
 from .purge_results import remove_lock, remove_results
 from .purged import Kept, Purged
+from .result_owners import Owners, owners
 
 # As many links as go together well.
 _AT_A_TIME = 64
 _PATIENCE = 60.0
 _STATE = (
     "journal.db-wal", "journal.db-shm", "journal.db", "journal.db.lock", "agent.log", "agent.log.1",
-    "installed.json",
+    RECEIPT,
 )  # fmt: skip
 # Copies that were kept before a migration and before an import, and what one that was cut off has left.
-_COPIES = re.compile(r"journal\.db\.(backup|replaced)-\d+|\.journal\.db.*\.new")
+_COPIES = re.compile(
+    r"journal\.db\.(backup|replaced)-\d+(-wal|-shm)?"
+    r"|\.journal\.db.*\.(netloom-)?new(-journal|-wal|-shm)?"
+)
 _INTENTS = (".del", ".unreadable")
 
 
 def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
-    done = Purged([], [], [])
-    networks = node_networks(conf_dir)
-    # First, so that no runtime begins to use what is about to go.
-    _files(place, done, of_networks=True)
-    left = [it for it in networks if os.path.lexists(it.path)]
-    for network in left:
-        if not any(it.what == network.path for it in done.kept):
-            done.kept.append(Kept(network.path, "`netloom up` did not write it"))
-    gone = _attachments(place, done)
-    _results(cache_dir, gone, {it.name for it in networks} - {it.name for it in left}, done)
+    done = Purged([], [], [], [])
+    networks = Networks(conf_dir)
+    files = Files(place.state_dir, conf_dir, done)
+    plugins = [*files.plugins, *(os.path.join(it, PLUGIN) for it in plugin_dirs())]
+    files.remove_networks()
+    done.kept += networks.kept_beside(done.kept)
+    known = _attachments(place, done)
+    for removed, kept in (remove_results(cache_dir, known), remove_namespaces(cache_dir)):
+        done.removed += removed
+        done.kept += kept
     with Namespace.own() as host:
         _links(host, done)
         _table(host, done)
         _own_addresses(host, done)
     if done.failed:
         return done  # the journal is needed to try again
-    _files(place, done, of_networks=False)
+    files.remove_others()
+    if not any(map(os.path.lexists, plugins)):
+        done.warnings += networks.warnings()
+    if done.failed:
+        return done  # and so is what tells which files are ours
     _unused(place, cache_dir, done)
     _socket(place, done)
-    _state(place, done)
+    _state(place, done, files)
     return done
 
 
@@ -81,50 +91,29 @@ def _own_addresses(host: Namespace, done: Purged) -> None:
             done.failed.append(Kept(route.label, str(error)))
 
 
-def _files(place: Place, done: Purged, *, of_networks: bool) -> None:
-    known = receipt(place.state_dir)
-    for path in known.files:
-        if path.endswith(".conflist") == of_networks and os.path.lexists(path):
-            why = take_away(path, known)
-            _note(done, path, why)
-
-
-def _note(done: Purged, what: str, why_kept: str | None) -> None:
-    if why_kept is None:
-        done.removed.append(what)
-    else:
-        done.kept.append(Kept(what, why_kept))
-
-
-def _attachments(place: Place, done: Purged) -> set[AttachmentKey]:
-    """Those of which nothing is left."""
+def _attachments(place: Place, done: Purged) -> Owners:
+    """What the journal knew of them before they went."""
     path = journal_path(place.state_dir)
-    keys: set[AttachmentKey] = set()
     if not os.path.exists(path):
-        return keys
+        return Owners()
     try:
-        journal = Journal(path)
+        with Journal(path) as journal, Dataplane() as dataplane:
+            return _detached(journal, dataplane, done)
     except Damaged:
         # Links and table are found without it; rules of further interfaces are not.
         done.kept.append(Kept("rules inside of containers", f"{path} is damaged, and cannot tell of them"))
-        return keys
-    with journal, Dataplane() as dataplane:
-        rows = journal.ask(lambda ledger: list(ledger.attachments())).result()
-        for start in range(0, len(rows), _AT_A_TIME):
-            batch = rows[start : start + _AT_A_TIME]
-            requests = [(row, _removal(journal, dataplane, row)) for row in batch]
-            gone = [row for row, request in requests if _ended(row, request, done)]
-            journal.change(partial(_forget, gone)).result()
-            keys |= {row.key for row in gone}
-    return keys
+        return Owners()
 
 
-def _results(cache_dir: str, gone: set[AttachmentKey], networks: set[str], done: Purged) -> None:
-    removed, others = remove_results(cache_dir, gone, networks)
-    done.removed += removed
-    if others:
-        what = f"{others} result{'' if others == 1 else 's'} in {cache_dir}/results"
-        done.kept.append(Kept(what, "of runtimes, which remove them when they delete their containers"))
+def _detached(journal: Journal, dataplane: Dataplane, done: Purged) -> Owners:
+    known = journal.ask(owners).result()
+    rows = journal.ask(lambda ledger: list(ledger.attachments())).result()
+    for start in range(0, len(rows), _AT_A_TIME):
+        batch = rows[start : start + _AT_A_TIME]
+        requests = [(row, _removal(journal, dataplane, row)) for row in batch]
+        gone = [row for row, request in requests if _ended(row, request, done)]
+        journal.change(partial(_forget, gone)).result()
+    return known
 
 
 def _unused(place: Place, cache_dir: str, done: Purged) -> None:
@@ -219,13 +208,16 @@ def _socket(place: Place, done: Purged) -> None:
     _remove_directory(directory, done)
 
 
-def _state(place: Place, done: Purged) -> None:
-    listed = _listed(place.state_dir)
+def _state(place: Place, done: Purged, files: Files) -> None:
+    remembers = files.remember()
+    listed = [it for it in _listed(place.state_dir) if not remembers or it != RECEIPT]
     copies = [it for it in listed if _COPIES.fullmatch(it)]
-    _remove_all(place.state_dir, [*copies, *(it for it in _STATE if it in listed)], done)
+    ours = [*copies, *(it for it in _STATE if it in listed)]
+    _remove_all(place.state_dir, ours, done, needed=(RECEIPT,) if remembers else ())
 
 
-def _remove_all(directory: str, found: Iterable[str], done: Purged) -> None:
+def _remove_all(directory: str, found: Iterable[str], done: Purged, needed: Sequence[str] = ()) -> None:
+    """And the directory, unless something in it is needed."""
     for name in found:
         path = os.path.join(directory, name)
         try:
@@ -233,7 +225,8 @@ def _remove_all(directory: str, found: Iterable[str], done: Purged) -> None:
             done.removed.append(path)
         except OSError as cause:
             done.failed.append(Kept(path, cause.strerror or str(cause)))
-    _remove_directory(directory, done)
+    if not needed or _listed(directory) != list(needed):
+        _remove_directory(directory, done)
 
 
 def _remove_directory(directory: str, done: Purged) -> None:

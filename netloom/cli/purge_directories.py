@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from .doctor.processes import name
+from .output import printable_line
+
 
 def remove_unused(directories: Iterable[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """Those that went, the deepest first; and those that stay since somebody watches them, and who."""
@@ -33,13 +36,13 @@ def _watchers(path: str) -> Iterator[str]:
     """Processes with an inotify watch on a directory, as far as they can be seen from here."""
     status = os.stat(path)
     device = os.major(status.st_dev) << 20 | os.minor(status.st_dev)  # as the kernel has it
-    mark = f" ino:{status.st_ino:x} sdev:{device:x} "
+    mark = f" ino:{status.st_ino:x} sdev:{device:x} ".encode()
     for process in filter(str.isdecimal, os.listdir("/proc")):
         if any(mark in info for info in _watches(process)):
-            yield f"{_name(process)} (process {process})"
+            yield f"{printable_line(name(int(process))) or 'a process'} (process {process})"
 
 
-def _watches(process: str) -> Iterator[str]:
+def _watches(process: str) -> Iterator[bytes]:
     """What a process watches: `inotify wd:1 ino:5e2 sdev:800013 mask:...`, a line for each."""
     try:
         descriptors = os.listdir(f"/proc/{process}/fd")
@@ -48,15 +51,7 @@ def _watches(process: str) -> Iterator[str]:
     for descriptor in descriptors:
         try:
             if os.readlink(f"/proc/{process}/fd/{descriptor}") == "anon_inode:inotify":
-                with open(f"/proc/{process}/fdinfo/{descriptor}") as info:
+                with open(f"/proc/{process}/fdinfo/{descriptor}", "rb") as info:
                     yield info.read()
         except OSError:
             continue
-
-
-def _name(process: str) -> str:
-    try:
-        with open(f"/proc/{process}/comm") as comm:
-            return comm.read().strip()
-    except OSError:
-        return "a process"

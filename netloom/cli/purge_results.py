@@ -1,9 +1,8 @@
-"""Results of attachments by hand in the cache that all CNI runtimes share (/var/lib/cni).
+"""Results that are ours in the cache that all CNI runtimes share (/var/lib/cni).
 
 `netloom cni` keeps them there, as cnitool does. Once network and plugin are gone, no `netloom cni del` can
-remove them, and they would stay for ever. Ours is what says so itself: its container is named after its
-namespace, which only these two tools do, every plugin of its list is netloom's, and it is an attachment or
-of a network that was just removed. All others are some runtime's, which needs them to delete its containers.
+remove them, and they would stay for ever; so would those of containers that are gone. Of those that name our
+plugin, all go but what a runtime needs to delete its containers.
 
 Beside them is the lock of `netloom cni` and of programs that use our library. It goes while none of them is
 at work, and with it the directories, if nothing else is in them: every runtime makes them when it needs them.
@@ -12,33 +11,35 @@ at work, and with it the directories, if nothing else is in them: every runtime 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from contextlib import suppress
 
-from ..agent.networks import TYPE
-from ..cni import AttachmentKey, CNIError, parse_network
+from ..cni import AttachmentKey
 from ..cni.cache import Cache, CachedAttachment
 from ..cni.lock import LOCK_FILE, alone
-from .cni.target import container_id
+from .purged import Kept
+from .result_owners import Owners, names_us, why_kept
 
 
-def remove_results(
-    cache_dir: str, gone: Collection[AttachmentKey], networks: Collection[str]
-) -> tuple[list[str], int]:
-    """The paths that were removed, and how many results of these attachments and networks stay."""
+def remove_results(cache_dir: str, known: Owners) -> tuple[list[str], list[Kept]]:
+    """The paths that were removed; and those that name our plugin and stay, and why."""
     cache = Cache(cache_dir)
     removed: list[str] = []
-    others = 0
-    for it in _known(cache):
-        key = it.endpoint.on(it.network)
-        if key not in gone and it.network not in networks:
+    kept: list[Kept] = []
+    for it in results(cache):
+        if not names_us(it):
             continue
+        key = it.endpoint.on(it.network)
+        path = cache.path(key)
+        why = why_kept(it, known)
         # Its file may be another's by now, or have another name than it should.
-        if _is_by_hand(it) and cache.owner(key) == key and _removed(cache, key):
-            removed.append(cache.path(key))
+        if not why and cache.owner(key) != key:
+            why = "it says that it is of another attachment than its name does"
+        why = why or _removed(cache, key)
+        if why:
+            kept.append(Kept(path, why))
         else:
-            others += 1
-    return removed, others
+            removed.append(path)
+    return removed, kept
 
 
 def remove_lock(cache_dir: str) -> tuple[list[str], tuple[str, str] | None]:
@@ -60,24 +61,18 @@ def remove_lock(cache_dir: str) -> tuple[list[str], tuple[str, str] | None]:
     return removed, None
 
 
-def _known(cache: Cache) -> list[CachedAttachment]:
+def results(cache: Cache) -> list[CachedAttachment]:
+    """All that can be read."""
     try:
         return cache.attachments()
     except OSError:
         return []
 
 
-def _is_by_hand(it: CachedAttachment) -> bool:
-    try:
-        plugins = parse_network(it.config).plugins
-    except CNIError:
-        return False
-    return it.container_id == container_id(it.netns) and all(plugin.type == TYPE for plugin in plugins)
-
-
-def _removed(cache: Cache, key: AttachmentKey) -> bool:
+def _removed(cache: Cache, key: AttachmentKey) -> str:
+    """Why it could not be; empty if it was."""
     try:
         cache.remove(key)
-    except OSError:
-        return False
-    return True
+    except OSError as cause:
+        return cause.strerror or str(cause)
+    return ""

@@ -15,8 +15,9 @@ class Kept(Struct, frozen=True):
 
 
 class Purged(Struct):
-    """What went, what stayed since it is not ours, and what could not be removed."""
+    """What went, what stayed since it is not ours, what could not be removed, and what is to be mended."""
 
     removed: list[str]
     kept: list[Kept]
     failed: list[Kept]
+    warnings: list[str]

@@ -31,13 +31,13 @@ def queued(directory: str) -> list[Queued]:
     except OSError:
         return []
     from ..agent.intent_files import waiting
-    from ..agent.protocol import ProtocolError, decode
+    from ..agent.intent_message import read_intent
+    from ..agent.protocol import ProtocolError
 
     found = []
     for path in waiting(directory):
         try:
-            with open(path, "rb") as file:
-                message = decode(file.read())
+            message = read_intent(path)
         except (OSError, ProtocolError):
             continue
         environment = message.head.environment

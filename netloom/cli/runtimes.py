@@ -1,17 +1,18 @@
-"""Where the container runtimes of this machine look for networks, as their own files say it."""
+"""Where the container runtimes of this machine look for networks and plugins, as their own files say it."""
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
+from ..cni.files import read_document
+from .containerd_files import INSTANCES, Instance, cni_tables, switched_off
 from .place import CONF_DIR
+from .runtime_files import RuntimeFiles, Unreadable, matching, with_imports
 
-_CONTAINERD = ("/etc/containerd/config.toml", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml")
 _CRIO = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*.conf")
 _PODMAN = (
     "/usr/share/containers/containers.conf",
@@ -23,107 +24,121 @@ _PODMAN_WAY = "/var/lib/containers/storage/defaultNetworkBackend"
 _PROGRAMS = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin")
 
 
-class Runtime(Struct, frozen=True, kw_only=True, rename={"conf_dir": "confDir"}):
-    """A container runtime on this machine, and where it looks for networks."""
+class Runtime(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"conf_dir": "confDir", "plugin_dirs": "pluginDirs", "plugin_path": "pluginPath"},
+):
+    """A container runtime on this machine, and where it looks for networks and plugins."""
 
-    name: Annotated[str, Meta(description="`containerd`, `CRI-O` or `podman`")]
+    name: Annotated[
+        str,
+        Meta(description="`containerd`, `containerd of k3s`, `containerd of rke2`, `CRI-O` or `podman`"),
+    ]
     path: Annotated[str, Meta(description="the file that says so; empty: it is the default")]
     conf_dir: Annotated[str, Meta(description="its directory of networks; empty: it uses none")]
     note: Annotated[str, Meta(description="what else keeps it from netloom; empty if nothing does")]
+    plugin_path: Annotated[str, Meta(description="the file that names `pluginDirs`; empty: none does")] = ""
+    plugin_dirs: Annotated[
+        tuple[str, ...], Meta(description="its directories of plugins; empty: the default")
+    ] = ()
+    unreadable: Annotated[
+        tuple[Unreadable, ...], Meta(description="files of it of which nobody knows what they say")
+    ] = ()
+
+
+class _Places(NamedTuple):
+    """What files have said up to here, and which of them did."""
+
+    path: str = ""
+    conf_dir: str = CONF_DIR
+    plugin_path: str = ""
+    plugin_dirs: tuple[str, ...] = ()
+
+    def after(self, path: str, table: Mapping[str, Any], networks: str, *plugins: str) -> _Places:
+        """With what a later file says, by the names of its keys."""
+        now = self
+        conf_dir = _directories(table.get(networks))
+        if conf_dir:
+            now = now._replace(path=path, conf_dir=conf_dir[0])
+        plugin_dirs = next(filter(None, (_directories(table.get(key)) for key in plugins)), ())
+        if plugin_dirs:
+            now = now._replace(plugin_path=path, plugin_dirs=plugin_dirs)
+        return now
 
 
 def runtimes() -> list[Runtime]:
     """Those that are installed or configured."""
-    return [it for it in (_containerd(), _crio(), _podman()) if it is not None]
+    found = (*map(_containerd, INSTANCES), _crio(), _podman())
+    return [it for it in found if it is not None]
 
 
-def _containerd() -> Runtime | None:
-    """Of its versions 1 and 2, which have different names for the same table."""
-    path, directory, note = "", CONF_DIR, ""
-    documents = list(_read(_CONTAINERD))
-    for found, document in documents:
-        for plugin in _tables(document.get("plugins")):
-            cni = plugin.get("cni")
-            if isinstance(cni, Mapping) and isinstance(cni.get("conf_dir"), str) and cni["conf_dir"]:
-                path, directory = found, cni["conf_dir"]
-        disabled = document.get("disabled_plugins")
-        if isinstance(disabled, list) and any("cri" in str(it).split(".") for it in disabled):
-            note = f"its CRI plugin, which uses networks for pods, is switched off in {found}"
-    if not documents and not _is_installed("containerd"):
+def _containerd(instance: Instance) -> Runtime | None:
+    files = with_imports(instance.path)
+    if not files and not (instance.program and _is_installed(instance.program)):
         return None
-    return Runtime(name="containerd", path=path, conf_dir=directory, note=note)
+    places = _Places()
+    for table in cni_tables(files.said):
+        before = _Places() if table.is_whole else places
+        places = before.after(table.path, table.cni, "conf_dir", "bin_dirs", "bin_dir")
+    off = switched_off(files.said)
+    note = f"its CRI plugin, which uses networks for pods, is switched off in {off}" if off else ""
+    return _runtime(instance.name, files, places, note)
 
 
 def _crio() -> Runtime | None:
-    path, directory, note = "", CONF_DIR, ""
-    documents = list(_read(_CRIO))
-    for found, document in documents:
-        for network in _tables(document.get("crio"), "network"):
-            if isinstance(network.get("network_dir"), str) and network["network_dir"]:
-                path, directory = found, network["network_dir"]
-            chosen = network.get("cni_default_network")
-            if isinstance(chosen, str) and chosen:
-                note = f"it is told to use the network {chosen!r} in {found}"
-    if not documents and not _is_installed("crio"):
+    files = matching(_CRIO)
+    if not files and not _is_installed("crio"):
         return None
-    return Runtime(name="CRI-O", path=path, conf_dir=directory, note=note)
+    places, note = _Places(), ""
+    for it in files.said:
+        network = _table(_table(it.document, "crio"), "network")
+        places = places.after(it.path, network, "network_dir", "plugin_dirs")
+        chosen = network.get("cni_default_network")
+        if isinstance(chosen, str) and chosen:
+            note = f"it is told to use the network {chosen!r} in {it.path}"
+    return _runtime("CRI-O", files, places, note)
 
 
 def _podman() -> Runtime | None:
-    path, directory, way = "", CONF_DIR, _first_line(_PODMAN_WAY)
-    said_in = _PODMAN_WAY if way else ""
-    documents = list(_read(_PODMAN))
-    for found, document in documents:
-        for network in _tables({"network": document.get("network")}, "network"):
-            if isinstance(network.get("network_config_dir"), str) and network["network_config_dir"]:
-                path, directory = found, network["network_config_dir"]
-            if isinstance(network.get("network_backend"), str) and network["network_backend"]:
-                way, said_in = network["network_backend"], found
-    if not documents and not _is_installed("podman"):
+    files = matching(_PODMAN)
+    if not files and not _is_installed("podman"):
         return None
+    way = _first_line(_PODMAN_WAY)
+    said_in = _PODMAN_WAY if way else ""
+    places = _Places()
+    for it in files.said:
+        network = _table(it.document, "network")
+        places = places.after(it.path, network, "network_config_dir", "cni_plugin_dirs")
+        chosen = network.get("network_backend")
+        if isinstance(chosen, str) and chosen:
+            way, said_in = chosen, it.path
     if way and way != "cni":
         note = f"it uses {way} and no CNI at all ({said_in})"
-        return Runtime(name="podman", path=said_in, conf_dir="", note=note)
-    return Runtime(name="podman", path=path, conf_dir=directory, note="")
+        return _runtime("podman", files, places._replace(path=said_in, conf_dir=""), note)
+    return _runtime("podman", files, places, "")
 
 
-def _tables(value: object, name: str | None = None) -> Iterator[Mapping[str, Any]]:
-    """The tables in a table, or the one of a name."""
-    if isinstance(value, Mapping):
-        for key, it in value.items():
-            if isinstance(it, Mapping) and name in (None, key):
-                yield it
+def _runtime(name: str, files: RuntimeFiles, places: _Places, note: str) -> Runtime:
+    return Runtime(name=name, note=note, unreadable=files.unreadable, **places._asdict())
 
 
-def _read(patterns: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """In the order in which they count, the later over the earlier; what is no TOML is left to its owner."""
-    paths = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
-    if not paths:
-        return
-    import tomllib
+def _directories(value: object) -> tuple[str, ...]:
+    """One, or a list of them. Services run in the root directory, should one be relative."""
+    some = value if isinstance(value, list) else [value]
+    return tuple(os.path.join("/", it) for it in some if isinstance(it, str) and it and "\0" not in it)
 
-    seen: set[str] = set()
-    while paths:
-        path = paths.pop(0)
-        if path in seen:
-            continue
-        seen.add(path)
-        try:
-            with open(path, "rb") as file:
-                document = tomllib.load(file)
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
-            continue
-        yield path, document
-        imports = document.get("imports")
-        if isinstance(imports, list):
-            paths[:0] = [found for it in imports for found in sorted(glob.glob(str(it)))]
+
+def _table(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _first_line(path: str) -> str:
     try:
-        with open(path) as file:
-            return file.readline(64).strip()
-    except (OSError, UnicodeDecodeError):
+        return read_document(path).decode(errors="replace").partition("\n")[0][:64].strip()
+    except OSError:
         return ""
 
 

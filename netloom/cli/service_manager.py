@@ -36,7 +36,7 @@ def unit_of(process: int) -> str | None:
     if not is_booted():
         return None
     try:
-        with open(f"/proc/{process}/cgroup") as file:
+        with open(f"/proc/{process}/cgroup", errors="surrogateescape") as file:
             names = [line.rstrip("\n").rpartition("/")[2] for line in file]
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""Exit statuses. Scripts rely on them; docs/reference/errors.md lists them."""
+"""Exit statuses. Scripts rely on them; docs/reference/exit-status.md lists them."""
 
 FAILED = 1
 USAGE = 2

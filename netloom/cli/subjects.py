@@ -6,6 +6,7 @@ listed.
 
 from __future__ import annotations
 
+import argparse
 import re
 import socket
 from collections.abc import Callable, Iterable, Sequence
@@ -14,12 +15,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from ..cni import AttachmentKey
 from ..journal import Attachment, Ledger, search
 from ..journal.search import Named
-from .failure import UsageError
 from .netns import DIRECTORIES
 
 Kind: TypeAlias = Literal["container", "pod", "namespace", "attachment"]
 
-_SHOWN = 10
 _LINK = re.compile(r"(?:loom|lque)[0-9a-f]{11}")
 
 
@@ -40,8 +39,33 @@ class Subject(NamedTuple):
         return list(dict.fromkeys(it.container_id for it in reversed(self.names)))[::-1]
 
 
-def subject_of(ledger: Ledger, word: str, *, log: bool = True) -> Subject | None:
+class _Several(Exception):
+    """A word that may mean each of them."""
+
+    def __init__(self, candidates: Sequence[Subject]) -> None:
+        super().__init__()
+        self.candidates = candidates
+
+
+def subject_of(args: argparse.Namespace, ledger: Ledger, word: str, *, log: bool = True) -> Subject | None:
     """What a word means; None if nobody has that name. Without `log`, attachments that are there alone."""
+    try:
+        return _meant(ledger, word, log)
+    except _Several as several:
+        from .picking import ambiguous
+
+        raise ambiguous(args, word, several.candidates, lambda it: _keys(ledger, it, log)) from None
+
+
+def _keys(ledger: Ledger, word: str, log: bool) -> frozenset[AttachmentKey] | None:
+    try:
+        subject = _meant(ledger, word, log)
+    except _Several:
+        return None
+    return None if subject is None else subject.keys
+
+
+def _meant(ledger: Ledger, word: str, log: bool) -> Subject | None:
     if word.startswith("/"):
         return _of_namespace(search.named(ledger, "\0", [word], log=log), [word])
     parts = word.split("/")
@@ -49,17 +73,17 @@ def subject_of(ledger: Ledger, word: str, *, log: bool = True) -> Subject | None
         return _of_key(ledger, parts, log)
     if len(parts) == 2:
         pod = _of_pod(search.of_pod(ledger, *parts, log=log))
-        return pod or _only(word, _of_network(ledger, parts, log))
+        return pod or _only(_of_network(ledger, parts, log))
     return _of_link(ledger, word, log) or _of_word(ledger, word, log)
 
 
-def rows_of(ledger: Ledger, word: str) -> list[Attachment]:
+def rows_of(args: argparse.Namespace, ledger: Ledger, word: str) -> list[Attachment]:
     """The attachments that a word means, an address among the words; the oldest first."""
     ip = packed_ip(word)
     if ip is not None:
         holders = [number for _, held, number in ledger.held() if held == ip]
         return [row for number in holders if (row := ledger.by_id(number)) is not None]
-    subject = subject_of(ledger, word, log=False)
+    subject = subject_of(args, ledger, word, log=False)
     found = [] if subject is None else [ledger.find(key) for key in subject.keys]
     return sorted((row for row in found if row is not None), key=lambda row: row.id)
 
@@ -78,7 +102,7 @@ def packed_ip(word: str) -> bytes | None:
 def _of_key(ledger: Ledger, parts: Sequence[str], log: bool) -> Subject | None:
     found = search.of_key(ledger, *parts, log=log)
     exact = [it for it in found if it.container_id == parts[1]]
-    return _only("/".join(parts), _each(exact or found, "attachment", lambda it: str(it.key)))
+    return _only(_each(exact or found, "attachment", lambda it: str(it.key)))
 
 
 def _of_network(ledger: Ledger, parts: Sequence[str], log: bool) -> list[Subject | None]:
@@ -115,7 +139,7 @@ def _of_word(ledger: Ledger, word: str, log: bool) -> Subject | None:
         _of_namespace(found, netns),
     ]
     begun = (it for it in found if it.container_id.startswith(word))
-    return _only(word, whole) or _only(word, _each(begun, "container", lambda it: it.container_id))
+    return _only(whole) or _only(_each(begun, "container", lambda it: it.container_id))
 
 
 def _pods(found: Iterable[Named]) -> list[Subject | None]:
@@ -144,7 +168,7 @@ def _each(found: Iterable[Named], kind: Kind, name_of: Callable[[Named], str]) -
     return [Subject(kind, name, tuple(names)) for name, names in by_name.items()]
 
 
-def _only(word: str, found: Iterable[Subject | None]) -> Subject | None:
+def _only(found: Iterable[Subject | None]) -> Subject | None:
     """The one that there is; several names of the same attachments are one."""
     candidates: dict[frozenset[AttachmentKey], Subject] = {}
     for it in found:
@@ -156,13 +180,4 @@ def _only(word: str, found: Iterable[Subject | None]) -> Subject | None:
     widest = max(candidates.values(), key=lambda it: len(it.keys))
     if all(keys <= widest.keys for keys in candidates):
         return widest
-    raise ambiguous(word, [f"{it.kind} {it.name}" for it in candidates.values()])
-
-
-def ambiguous(word: str, candidates: Sequence[str]) -> UsageError:
-    more = f" and {len(candidates) - _SHOWN} more" if len(candidates) > _SHOWN else ""
-    return UsageError(
-        f"{word!r} may be any of {len(candidates)}: {', '.join(candidates[:_SHOWN])}{more}",
-        "give more of the name; NETWORK/CONTAINER/INTERFACE names one attachment, NAMESPACE/POD a pod",
-        code="ambiguous-name",
-    )
+    raise _Several(list(candidates.values()))

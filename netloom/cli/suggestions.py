@@ -126,7 +126,10 @@ def _rows(given: Given, query: str) -> list[tuple[Any, ...]]:
     from urllib.parse import quote
 
     state_dir = given.get("state_dir") or os.environ.get("NETLOOM_STATE_DIR") or STATE_DIR
-    path = quote(os.path.abspath(os.path.join(state_dir, "journal.db")))
+    file = os.path.abspath(os.path.join(state_dir, "journal.db"))
+    if not os.path.isfile(file):  # nobody writes to a FIFO that is there
+        return []
+    path = quote(file)
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.05)) as connection:
             return list(connection.execute(query))

@@ -66,6 +66,7 @@ TREE: Mapping[str, Command | Group] = {
         {
             "verify": Command("look whether a journal is sound", "netloom.cli.journals.verify"),
             "backup": Command("copy the journal, beside a running agent", "netloom.cli.journals.backup"),
+            "restore": Command("put such a copy back", "netloom.cli.journals.restore"),
             "export": Command("write the journal as a JSON document", "netloom.cli.journals.export"),
             "import": Command("make a journal of such a document", "netloom.cli.journals.importing"),
         },

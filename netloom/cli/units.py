@@ -46,9 +46,9 @@ def _directories(place: Place) -> list[str]:
         parent, name = os.path.split(directory)
         setting = _MADE_BY_SYSTEMD.get(parent)
         if setting is None:
-            lines.append(f"ReadWritePaths={_word(directory)}")
+            lines.append(f"ReadWritePaths={_quoted(directory)}")
         else:
-            lines += [f"{setting}={_word(name)}", f"{setting}Mode=0700"]
+            lines += [f"{setting}={_quoted(name)}", f"{setting}Mode=0700"]
         if setting == "RuntimeDirectory":
             lines.append("RuntimeDirectoryPreserve=yes")
     return lines
@@ -62,8 +62,13 @@ def _path(text: str) -> str:
 
 
 def _word(text: str) -> str:
+    """As one word of a command, in which $ begins a variable."""
+    return _quoted(text.replace("$", "$$"))
+
+
+def _quoted(text: str) -> str:
     """As one word of several."""
-    text = _path(text).replace("$", "$$")
+    text = _path(text)
     if not text or any(it.isspace() or it in _SPECIAL for it in text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'

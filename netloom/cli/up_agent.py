@@ -39,9 +39,7 @@ def found_agent(place: Place) -> Running | None:
         found = running(place)
     except Silent as error:
         who = silent(error, place)
-        raise CommandFailed(
-            f"the agent does not answer: {who.why}", who.advice, code="agent-silent"
-        ) from None
+        raise CommandFailed(f"the agent does not answer: {who.why}", who.advice, code=who.code) from None
     except AgentError as error:
         raise CommandFailed(
             str(error), "stop it with `netloom down`, and try again", code="agent-strange"

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..agent.install import Put, read, receipt
+from . import own_units
 from .agent_process import Place, Running, answering
 from .failure import CommandFailed
 from .journal import explained, journal_path
 from .service_manager import is_booted, require_booted, systemctl, unit_of
 from .status import CONFIGURATION
-from .units import SERVICE, SOCKET, paths, rendered
+from .units import SERVICE, SOCKET, paths
 from .up_agent import AgentPart, Change, is_of_another, part, process_of
 
 
 def is_used(state_dir: str) -> bool:
     """Whether an earlier `netloom up --systemd` has made this machine's systemd run the agent."""
+    if not is_booted():
+        return False
     known = receipt(state_dir).files
-    return is_booted() and all(path in known and os.path.exists(path) for path in paths())
+    return all(path in known and os.path.exists(path) for path in paths()) or own_units.are_left(state_dir)
 
 
 def judge(place: Place, found: Running | None, *, force: bool) -> None:
@@ -42,16 +45,21 @@ def judge(place: Place, found: Running | None, *, force: bool) -> None:
 
 
 def by_systemd(
-    place: Place, found: Running | None, timeout: float, command: list[str], put: Callable[[str, bytes], Put]
+    place: Place,
+    found: Running | None,
+    timeout: float,
+    contents: Mapping[str, bytes],
+    put: Callable[[str, bytes], Put],
 ) -> tuple[AgentPart, dict[str, Put]]:
-    """What became of the agent, and of each unit."""
+    """What became of the agent, and of each unit. `contents` are theirs, by name."""
     unit = None if found is None else unit_of(process_of(found))
-    contents = rendered(place, command)
     is_old = found is not None and is_of_another(found.info)
     units = {path: put(path, contents[os.path.basename(path)]) for path in paths()}
     if set(units.values()) != {"kept"}:
         systemctl("daemon-reload")
         is_old = is_old or unit == SERVICE
+        if found is None:  # one of theirs may serve all the same, at the socket that it had
+            systemctl("stop", SERVICE, SOCKET)
     began = time.monotonic()
     change: Change = "started" if found is None else "kept"
     if found is not None and unit is None:
@@ -76,8 +84,16 @@ def _require_ours(place: Place) -> None:
     """What somebody else wrote, or has changed since, is theirs."""
     known = receipt(place.state_dir)
     for path in paths():
-        there = read(path)
-        if there is not None and not known.is_ours(path, there):
+        try:
+            there = read(path)
+        except OSError as cause:
+            raise CommandFailed(
+                f"{path} cannot be read: {cause.strerror}; nothing was done",
+                "move away what is in its place; or keep it, and give --no-agent",
+                code="unit-foreign",
+                status=CONFIGURATION,
+            ) from None
+        if there is not None and not own_units.is_ours(path, there, place.state_dir, known):
             raise CommandFailed(
                 f"{path} was not written by `netloom up`, or was changed since; nothing was done",
                 f"put what you need into a drop-in (`systemctl edit {os.path.basename(path)}`), and replace "

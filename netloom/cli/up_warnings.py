@@ -8,8 +8,11 @@ from collections.abc import Iterable
 
 from .. import __version__
 from ..agent.networks import NodeNetwork, files_before, node_networks
-from . import overlap
+from ..kernel import Namespace
+from . import network_order, overlap
 from .conflist import Decision
+from .doctor import runtimes
+from .doctor.ground import Ground
 from .node_report import obstacles, report
 from .place import SOCKET
 from .up_agent import AgentPart
@@ -23,6 +26,7 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
         *_of_keys(wrote),
         *_of_families(wrote),
         *_of_pools(it for it in networks if it.path == wrote.path),
+        *_of_runtimes(args),
     ]
 
 
@@ -49,12 +53,14 @@ def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:
 
 
 def _of_order(path: str) -> list[str]:
-    first = files_before(path)
-    if not first:
-        return []
+    blocked = [f"{it.text}; {it.next}" for it in network_order.of_first_file(os.path.dirname(path))]
+    first = [it for it in files_before(path) if not network_order.why_unloadable(it)]
+    if blocked or not first:
+        return blocked
+    sorts, that = ("sorts", "that one") if len(first) == 1 else ("sort", os.path.basename(first[0]))
     return [
-        f"{', '.join(first)} sorts before {os.path.basename(path)}: a runtime that takes the first file "
-        "of a directory, as containerd does, takes that one"
+        f"{', '.join(first)} {sorts} before {os.path.basename(path)}: a runtime that takes the first file "
+        f"of a directory, as containerd does, takes {that}"
     ]
 
 
@@ -78,3 +84,11 @@ def _of_families(wrote: Decision) -> list[str]:
 def _of_pools(written: Iterable[NodeNetwork]) -> list[str]:
     pools = [pool for it in written if it.network for pool in it.network.pools]
     return overlap.warnings_of(pools, overlap.host_networks())
+
+
+def _of_runtimes(args: argparse.Namespace) -> list[str]:
+    """Those that will not find the network or the plugin, as `netloom doctor` has it."""
+    # By all places at which the plugin is by now, and not by the one that was asked for alone.
+    everywhere = argparse.Namespace(**{**vars(args), "plugin_dir": None})
+    with Namespace.own() as host:
+        return [f"{it.text}; {it.next}" for it in runtimes.look(Ground(everywhere, host))]

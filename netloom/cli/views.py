@@ -1,4 +1,4 @@
-"""What people see on a terminal: results and tables as plain text."""
+"""What people see: results and tables as plain text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from ..cni import AnyResult, Result
 from ..cni.wire import encode_in_order, indent, to_builtins
-from .output import encodable, printable, say, write_bytes
-
-
-def for_a_person(as_json: bool) -> bool:
-    return sys.stdout is not None and sys.stdout.isatty() and not as_json
+from .output import encodable, printable_line, say, write_bytes
+from .tables import laid_out
+from .terminal import terminal_width
 
 
 def print_json(value: object) -> None:
@@ -26,10 +24,10 @@ def print_json(value: object) -> None:
 
 def print_result(result: AnyResult, *, as_json: bool, newline: bool = False) -> None:
     """On a terminal something to read, off one JSON: without a newline, the very bytes of cnitool."""
-    if for_a_person(as_json):
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    if on_terminal and not as_json:
         say(result_view(result))
         return
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()
     write_bytes(indent(result.encode()) + (b"\n" if newline or on_terminal else b""))
 
 
@@ -53,15 +51,13 @@ def _interface_name(result: Result, index: int | None) -> str:
     return result.interfaces[index].name if known and index is not None else ""
 
 
-def table(rows: Iterable[Sequence[str]], header: Sequence[str] | None = None) -> list[str]:
-    """Columns as wide as they need to be, two spaces apart."""
-    rows = [[printable(cell) for cell in row] for row in [*([header] if header else []), *rows]]
-    if not rows:
-        return []
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+def table(
+    rows: Iterable[Sequence[str]], header: Sequence[str] | None = None, *, margin: int = 0
+) -> list[str]:
+    """As wide as the terminal at most; off one, as wide as it needs to be. `margin` is left of it."""
+    listed = [[printable_line(cell) for cell in row] for row in [*([header] if header else []), *rows]]
+    width = terminal_width()
+    return [" " * margin + line for line in laid_out(listed, None if width is None else width - margin)]
 
 
 def shown_ip(packed: bytes) -> str:

@@ -12,57 +12,62 @@ The runtime side loads network configurations and runs plugins:
 library depends on msgspec alone and imports nothing else of netloom.
 """
 
-from .cache import DEFAULT_CACHE_DIR, CachedAttachment
-from .config import NetworkConfig, PluginConfig, network_from_plugin, parse_network, parse_plugin
-from .errors import (
-    AttachmentBusy,
-    AttachmentKey,
-    CheckNotSupported,
-    CNIError,
-    DeadlineExceeded,
-    DecodingFailure,
-    Failures,
-    IncompatibleVersion,
-    InternalError,
-    InvalidConfig,
-    InvalidEnvironment,
-    InvalidNetns,
-    IOFailure,
-    LimitedConnectivity,
-    NetworkNotFound,
-    NoConfigsFound,
-    NotAvailable,
-    PluginFailed,
-    PluginNotFound,
-    TryAgainLater,
-    UnknownContainer,
-    UnsupportedField,
-)
-from .exec import PluginInfo
-from .load import (
-    Catalogue,
-    LoadedNetwork,
-    Problem,
-    load_network,
-    load_network_file,
-    load_networks,
-    load_plugin_file,
-)
-from .operations import ValidAttachment
-from .request import Endpoint
-from .result import (
-    DNS,
-    IP,
-    AnyResult,
-    Interface,
-    LegacyIP,
-    LegacyResult,
-    Result,
-    Route,
-    decode_result,
-)
-from .runtime import Runtime
-from .trace import TraceContext, trace_context
+from typing import TYPE_CHECKING
+
+from .lazy import lazily
+
+if TYPE_CHECKING:
+    from .cache import DEFAULT_CACHE_DIR, CachedAttachment
+    from .config import NetworkConfig, PluginConfig, network_from_plugin, parse_network, parse_plugin
+    from .errors import (
+        AttachmentBusy,
+        AttachmentKey,
+        CheckNotSupported,
+        CNIError,
+        DeadlineExceeded,
+        DecodingFailure,
+        Failures,
+        IncompatibleVersion,
+        InternalError,
+        InvalidConfig,
+        InvalidEnvironment,
+        InvalidNetns,
+        IOFailure,
+        LimitedConnectivity,
+        NetworkNotFound,
+        NoConfigsFound,
+        NotAvailable,
+        PluginFailed,
+        PluginNotFound,
+        TryAgainLater,
+        UnknownContainer,
+        UnsupportedField,
+    )
+    from .exec import PluginInfo
+    from .load import (
+        Catalogue,
+        LoadedNetwork,
+        Problem,
+        load_network,
+        load_network_file,
+        load_networks,
+        load_plugin_file,
+    )
+    from .operations import ValidAttachment
+    from .request import Endpoint
+    from .result import (
+        DNS,
+        IP,
+        AnyResult,
+        Interface,
+        LegacyIP,
+        LegacyResult,
+        Result,
+        Route,
+        decode_result,
+    )
+    from .runtime import Runtime
+    from .trace import TraceContext, trace_context
 
 __all__ = [
     "DEFAULT_CACHE_DIR",
@@ -117,3 +122,34 @@ __all__ = [
     "parse_plugin",
     "trace_context",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "cache": ("DEFAULT_CACHE_DIR", "CachedAttachment"),
+            "config": (
+                "NetworkConfig", "PluginConfig", "network_from_plugin", "parse_network", "parse_plugin",
+            ),
+            "errors": (
+                "AttachmentBusy", "AttachmentKey", "CheckNotSupported", "CNIError", "DeadlineExceeded",
+                "DecodingFailure", "Failures", "IncompatibleVersion", "InternalError", "InvalidConfig",
+                "InvalidEnvironment", "InvalidNetns", "IOFailure", "LimitedConnectivity", "NetworkNotFound",
+                "NoConfigsFound", "NotAvailable", "PluginFailed", "PluginNotFound", "TryAgainLater",
+                "UnknownContainer", "UnsupportedField",
+            ),
+            "exec": ("PluginInfo",),
+            "load": (
+                "Catalogue", "LoadedNetwork", "Problem", "load_network", "load_network_file", "load_networks",
+                "load_plugin_file",
+            ),
+            "operations": ("ValidAttachment",),
+            "request": ("Endpoint",),
+            "result": (
+                "DNS", "IP", "AnyResult", "Interface", "LegacyIP", "LegacyResult", "Result", "Route",
+                "decode_result",
+            ),
+            "runtime": ("Runtime",),
+            "trace": ("TraceContext", "trace_context"),
+        },
+    )  # fmt: skip

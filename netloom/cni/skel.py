@@ -7,17 +7,19 @@ which only carries the request.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
 from . import names, versions, wire
 from .args import load_args
-from .delegate import Delegate
 from .errors import CNIError, DecodingFailure, IncompatibleVersion, InvalidConfig, InvalidEnvironment
 from .learning import learned
-from .operations import ValidAttachment
 from .result import AnyResult, result_from_wire
+
+if TYPE_CHECKING:
+    from .delegate import Delegate
+    from .operations import ValidAttachment
 
 S = TypeVar("S", bound=Struct)
 
@@ -100,6 +102,8 @@ class Request(Struct, frozen=True):
     @property
     def valid_attachments(self) -> tuple[ValidAttachment, ...] | None:
         """For GC: which attachments to keep. None: the runtime said nothing of them, keep all."""
+        from .operations import ValidAttachment  # and with it all that runs plugins
+
         for key in ("cni.dev/valid-attachments", "cni.dev/attachments"):
             if key in self.config:
                 try:
@@ -111,6 +115,8 @@ class Request(Struct, frozen=True):
 
     def delegate(self, plugin: str, config: Mapping[str, Any] | None = None) -> Delegate:
         """Another plugin, to be run with this request (or another configuration)."""
+        from .delegate import Delegate
+
         source = self.source if config is None else wire.encode(config)
         return Delegate(plugin, source, self.cni_version, self.environ)
 

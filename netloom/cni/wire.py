@@ -16,6 +16,7 @@ import msgspec
 
 from .errors import CNIError, DecodingFailure
 from .learning import learned
+from .spot import placed
 
 T = TypeVar("T")
 
@@ -87,7 +88,7 @@ def decode_as(data: bytes, kind: type[T] | Any, what: str, *, error: type[CNIErr
     except UnicodeDecodeError:
         raise error(f"{what}: not UTF-8") from None
     except (msgspec.MsgspecError, ValueError) as cause:
-        raise error(f"{what}: {cause}") from None
+        raise error(f"{what}: {placed(cause, data)}") from None
 
 
 def decode_object(data: bytes, what: str, *, error: type[CNIError] = DecodingFailure) -> dict[str, Any]:

@@ -71,7 +71,10 @@ def allocate(
 def _by_name(ip: bytes, pool: Pool, holdings: Holdings, scope: str, now: float, since: float) -> Allocation:
     released = holdings.released_at(scope, ip)
     if released == HELD:
-        raise Taken(f"{shown_ip(ip)} was asked for by name, and another attachment holds it")
+        raise Taken(
+            f"{shown_ip(ip)} was asked for by name, and {holdings.holder(scope, ip)} holds it",
+            f"ask for another, or detach who holds it; `netloom explain {shown_ip(ip)}` tells since when",
+        )
     if released <= since:
         return Allocation(ip, pool, None)
     return Allocation(ip, pool, Resting(released, ip, pool).rested(now))

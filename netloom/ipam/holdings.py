@@ -23,6 +23,9 @@ class Holdings(Protocol):
     def released_at(self, scope: str, ip: bytes) -> float:
         """`HELD`, `FREE`, or the moment of its release."""
 
+    def holder(self, scope: str, ip: bytes) -> str:
+        """Whose an address is that is `HELD`, for people: an attachment, or "the host itself"."""
+
     def tally(self, scope: str, low: bytes, high: bytes, since: float) -> tuple[int, int]:
         """How many of a range are held, and how many were released after a moment."""
 

@@ -26,7 +26,12 @@ class Resting(NamedTuple):
 
     def ready_in(self, now: float, cooldown: float) -> float:
         """Seconds until it may go early; none or fewer if it may already."""
-        return cooldown / _LEAST_PART - self.rested(now)
+        return least_rest(cooldown) - self.rested(now)
+
+
+def least_rest(cooldown: float) -> float:
+    """For how long an address rests when there is no other."""
+    return cooldown / _LEAST_PART
 
 
 def longest_resting(pools: Sequence[Pool], holdings: Holdings, scope: str) -> Resting | None:

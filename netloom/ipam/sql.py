@@ -9,13 +9,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+from ..cni import AttachmentKey
+from ..journal.rows import seconds, typed
 from .holdings import FREE, HELD
 
 _RANGE = "FROM address WHERE scope = ? AND ip BETWEEN ? AND ? AND length(ip) = ?"
 
 _RELEASED = "SELECT released FROM address WHERE scope = ? AND ip = ?"
+_HOLDER = (
+    "SELECT network, container_id, ifname FROM address JOIN attachment ON attachment.id = address.attachment "
+    "WHERE scope = ? AND ip = ?"
+)
 _TALLY = f"SELECT count(*) - count(released), count(released) {_RANGE} AND (released IS NULL OR released > ?)"
-_LONGEST = f"SELECT released, ip {_RANGE} AND released IS NOT NULL ORDER BY released, ip LIMIT 1"
+_LONGEST = f"SELECT released, ip {_RANGE} AND released IS NOT NULL ORDER BY released, ip"
 _ENTRIES = f"SELECT ip, released {_RANGE} ORDER BY ip"
 _CURSOR = "SELECT ip FROM cursor WHERE scope = ? AND pool = ?"
 _MOVE = (
@@ -40,35 +46,46 @@ class SqlHoldings:
         row = self._execute(_RELEASED, (scope, ip)).fetchone()
         if row is None:
             return FREE
-        return HELD if row[0] is None else float(row[0])
+        return HELD if row[0] is None else seconds(row[0])
+
+    def holder(self, scope: str, ip: bytes) -> str:
+        row = self._execute(_HOLDER, (scope, ip)).fetchone()
+        if row is not None:
+            return str(typed(row, AttachmentKey))
+        return "the host itself" if ip in self._others else "another attachment"
 
     def tally(self, scope: str, low: bytes, high: bytes, since: float) -> tuple[int, int]:
         held, resting = self._execute(_TALLY, (scope, low, high, len(low), since)).fetchone()
-        return held + len(self._others_in(scope, low, high)), resting
+        for ip in self._others_in(low, high):
+            row = self._execute(_RELEASED, (scope, ip)).fetchone()
+            held += row is None or row[0] is not None
+            resting -= row is not None and row[0] is not None and row[0] > since
+        return held, resting
 
     def longest_resting(self, scope: str, low: bytes, high: bytes) -> tuple[float, bytes] | None:
-        row = self._execute(_LONGEST, (scope, low, high, len(low))).fetchone()
-        return None if row is None else (row[0], row[1])
+        rows = self._execute(_LONGEST, (scope, low, high, len(low)))
+        row = next((it for it in rows if it[1] not in self._others), None)
+        return None if row is None else (seconds(row[0]), typed(row[1], bytes))
 
     def entries(self, scope: str, low: bytes, high: bytes) -> Iterator[tuple[bytes, float]]:
-        others = self._others_in(scope, low, high)
+        others = self._others_in(low, high)
         for ip, released in self._execute(_ENTRIES, (scope, low, high, len(low))):
             while others and others[0] < ip:
                 yield others.pop(0), HELD
-            yield ip, HELD if released is None else released
+            if others and others[0] == ip:
+                yield others.pop(0), HELD
+            else:
+                yield typed(ip, bytes), HELD if released is None else seconds(released)
         for ip in others:
             yield ip, HELD
 
-    def _others_in(self, scope: str, low: bytes, high: bytes) -> list[bytes]:
-        """Of a range, in order, those that no row tells of."""
-        if not self._others:
-            return []
-        found = sorted(ip for ip in self._others if len(ip) == len(low) and low <= ip <= high)
-        return [ip for ip in found if self._execute(_RELEASED, (scope, ip)).fetchone() is None]
+    def _others_in(self, low: bytes, high: bytes) -> list[bytes]:
+        """Of a range, in order."""
+        return sorted(ip for ip in self._others if len(ip) == len(low) and low <= ip <= high)
 
     def cursor(self, scope: str, pool: str) -> bytes | None:
         row = self._execute(_CURSOR, (scope, pool)).fetchone()
-        return None if row is None else row[0]
+        return None if row is None else typed(row[0], bytes)
 
     def move_cursor(self, scope: str, pool: str, ip: bytes) -> None:
         self._execute(_MOVE, (scope, pool, ip))

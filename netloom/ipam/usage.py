@@ -13,6 +13,8 @@ from .pool import Family, Pool, by_family
 from .pressure import Resting, longest_resting
 from .vacancy import Vacancies
 
+# What a shortage says if it ends by itself.
+READY = "the next is ready in"
 _TRIES = 4
 
 
@@ -75,7 +77,7 @@ def shortage(
     if oldest is None:
         remedy = "detach something, or give the network another pool"
     else:
-        remedy = f"the next is ready in {math.ceil(oldest.ready_in(now, cooldown))} s"
+        remedy = f"{READY} {math.ceil(oldest.ready_in(now, cooldown))} s"
     return f"no IPv{family} address is left: {full}; {remedy}"
 
 

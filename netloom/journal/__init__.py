@@ -5,8 +5,9 @@ addresses are taken and given back in the very transactions that change it. So w
 ends at, what the journal says is enough to finish or to undo what was going on.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..cni.lazy import lazily
 from .errors import Closed, Damaged, InUse, JournalError, NewerSchema, NotMigrated, Unwritable
 from .file import boottime, empty, in_memory, read_only
 from .ledger import Ledger
@@ -21,11 +22,6 @@ __all__ = [
     "in_memory", "read_only",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    """The writer, with its thread, is the agent's: who only reads does not load it."""
-    if name not in ("Answer", "Journal"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import journal
-
-    return getattr(journal, name)
+if not TYPE_CHECKING:
+    # The writer, with its thread, is the agent's: who only reads does not load it.
+    __getattr__, __dir__ = lazily(__name__, {"journal": ("Answer", "Journal")})

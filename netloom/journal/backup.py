@@ -6,36 +6,77 @@ itself, before it changes the journal's tables, are named after the schema that 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
+import time
 from contextlib import closing, suppress
 
-from ..cni.files import sync_directory
+from .spare import replacing
 
 _KEPT = 5
 _KEPT_NAME = re.compile(r"\.backup-\d+")
+# Of SQLite's errors, those of the file that is read; and what the others are to the system.
+_OF_READING = frozenset(
+    {
+        "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_READ", "SQLITE_IOERR_SHORT_READ",
+        "SQLITE_IOERR_CORRUPTFS", "SQLITE_IOERR_DATA", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_BUSY_SNAPSHOT",
+    }
+)  # fmt: skip
+_ERRNOS = {
+    "SQLITE_FULL": errno.ENOSPC, "SQLITE_READONLY": errno.EROFS, "SQLITE_CANTOPEN": errno.ENOENT,
+}  # fmt: skip
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_PATIENCE = 10.0
+
+
+class Locked(sqlite3.OperationalError):
+    """Somebody else has the database, and does not give it back."""
 
 
 def copy(connection: sqlite3.Connection, path: str) -> None:
-    """As the journal is at this moment, over what is at `path`. Raises OSError or `sqlite3.DatabaseError`."""
-    directory, name = os.path.split(path)
-    spare = os.path.join(directory, f".{name}.new")
+    """As the journal is at this moment, over what is at `path`. Where it fails, nothing of it is left.
+
+    Raises OSError for whatever keeps the copy from being written, and `sqlite3.DatabaseError` if the journal
+    cannot be read: two files are at work, and who reads the message has to know which of them to look at.
+    """
+    with replacing(path) as spare:
+        _fill(spare, connection)
+
+
+def _fill(spare: str, connection: sqlite3.Connection) -> None:
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(spare)
-        os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         with closing(sqlite3.connect(spare, isolation_level=None)) as target:
-            connection.backup(target)
+            target.execute("PRAGMA journal_mode = OFF")  # what fails is thrown away as a whole
+            pour(connection, target)
             # One file, that can be read from a disk which nobody may write to.
             target.execute("PRAGMA journal_mode = DELETE")
-        sync_file(spare)
-        os.rename(spare, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(spare)
-        raise
-    sync_directory(directory or ".")
+    except sqlite3.DatabaseError as cause:
+        if _is_of_reading(cause):
+            raise
+        code = _ERRNOS.get(_name_of(cause), errno.EIO)
+        raise OSError(code, str(cause), spare) from None
+
+
+def pour(connection: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """All of a database into another. Python would try again for ever while somebody has either locked."""
+    deadline = time.monotonic() + _PATIENCE
+
+    def look(status: int, _left: int, _all: int) -> None:
+        if status in _BUSY and time.monotonic() > deadline:
+            raise Locked(f"somebody has had it locked for {_PATIENCE:g} s")
+
+    connection.backup(target, progress=look)
+
+
+def _is_of_reading(cause: sqlite3.DatabaseError) -> bool:
+    """The file that is written is new, and nobody else's: only the other one can be damaged or locked."""
+    return isinstance(cause, Locked) or _name_of(cause) in _OF_READING
+
+
+def _name_of(cause: sqlite3.DatabaseError) -> str:
+    return getattr(cause, "sqlite_errorname", "")
 
 
 def keep(connection: sqlite3.Connection, path: str, schema: int) -> str:
@@ -43,12 +84,17 @@ def keep(connection: sqlite3.Connection, path: str, schema: int) -> str:
 
     The same again replaces itself: an agent that fails to migrate, and tries for ever, fills no disk.
     """
-    made = f"{path}.backup-{schema}"
+    made = kept_as(path, schema)
     copy(connection, made)
     for old in kept(path)[:-_KEPT]:
         with suppress(OSError):
             os.unlink(old)
     return made
+
+
+def kept_as(path: str, schema: int) -> str:
+    """Where the copy of a journal is that was kept when it had this schema."""
+    return f"{path}.backup-{schema}"
 
 
 def kept(path: str) -> list[str]:
@@ -59,16 +105,9 @@ def kept(path: str) -> list[str]:
     except OSError:
         return []
     found = [it for it in names if it.startswith(name) and _KEPT_NAME.fullmatch(it, len(name))]
-    return [os.path.join(directory, it) for it in sorted(found, key=_number)]
+    return [os.path.join(directory, it) for it in sorted(found, key=schema_of)]
 
 
-def _number(backup: str) -> int:
+def schema_of(backup: str) -> int:
+    """Of a copy that was kept, by its name."""
     return int(backup.rpartition("-")[2])
-
-
-def sync_file(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

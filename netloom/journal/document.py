@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from ..cni.spot import placed
 from . import schema
 from .errors import JournalError
 from .verification import Fault, columns, faults, tables
@@ -84,7 +85,7 @@ def decode(data: bytes) -> Document:
     try:
         return msgspec.json.decode(data, type=Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
-        raise InvalidDocument(f"it is no journal that was exported: {cause}") from None
+        raise InvalidDocument(f"it is no journal that was exported: {placed(cause, data)}") from None
 
 
 def built(document: Document) -> tuple[sqlite3.Connection, list[Fault]]:

@@ -7,6 +7,18 @@ class JournalError(Exception):
     """The journal cannot be used, and why."""
 
 
+class Missing(JournalError):
+    """There is no such file."""
+
+
+class NotAFile(JournalError):
+    """Something else is at its path, which is not opened."""
+
+
+class LockNotAFile(NotAFile):
+    """Something else is at the path of its lock, which is not opened."""
+
+
 class InUse(JournalError):
     """Another agent has it."""
 
@@ -21,6 +33,10 @@ class NotMigrated(JournalError):
 
 class Unwritable(JournalError):
     """The disk did not take a change: full, read-only or broken. Nothing of the change happened."""
+
+
+class Unreadable(Unwritable):
+    """What is in it cannot be had now: the disk fails, or somebody has locked it. So nothing is changed."""
 
 
 class Damaged(JournalError):

@@ -1,52 +1,30 @@
-"""The journal's file: taken by one process, opened for writing or for looking, and what its errors mean."""
+"""The journal's file: opened for writing or for looking, and what its errors mean."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import time
 from contextlib import closing, suppress
 
-from ..cni.files import make_directories
 from ..failpoints import reach
 from . import backup, schema
-from .errors import Damaged, InUse, JournalError, NotMigrated, Unwritable
+from .errors import Damaged, JournalError, Missing, NotMigrated, Unreadable, Unwritable
+from .kinds import require_database
 from .ledger import Ledger
 
 # What SQLite calls a commit that waits for the disk.
 DURABLE = "FULL"
 
-_DAMAGE = ("malformed", "not a database", "file is encrypted")
-
-
-def locked(path: str) -> int:
-    """Held as long as the process lives: a file of its own, since SQLite locks its own in other ways."""
-    try:
-        make_directories(os.path.dirname(path) or ".", 0o700)
-        fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as cause:
-        raise Unwritable(f"cannot write to {os.path.dirname(path)}: {cause.strerror}") from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-        os.close(fd)
-        raise InUse(
-            f"{path} is in use by another agent{f' (process {holder})' if holder else ''}: "
-            "stop that one first (`netloom down`), or give another state directory"
-        ) from None
-    except OSError:
-        pass  # a full disk need not keep us from holding it
-    return fd
+_DAMAGE = ("malformed", "not a database", "file is encrypted", "Could not decode")
 
 
 def opened(path: str) -> sqlite3.Connection:
+    with suppress(Missing):
+        require_database(path)
     with suppress(OSError):  # SQLite will say what is wrong
         # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
     except sqlite3.DatabaseError as cause:
@@ -112,7 +90,7 @@ def read_only(path: str) -> sqlite3.Connection:
             _step(copy, path, version)
             return copy
     except sqlite3.DatabaseError as cause:
-        raise explained(path, cause) from None
+        raise explained(path, cause, reading=True) from None
     return connection
 
 
@@ -123,8 +101,7 @@ def _quoted(path: str) -> str:
 
 def as_it_is(path: str) -> tuple[sqlite3.Connection, int]:
     """For looking at the file itself, and its schema. Raises `JournalError`."""
-    if not os.path.exists(path):
-        raise JournalError(f"there is no journal at {path}")
+    require_database(path)
     how = "mode=ro&immutable=1" if _is_still(path) else "mode=ro"
     try:
         connection = sqlite3.connect(
@@ -136,7 +113,7 @@ def as_it_is(path: str) -> tuple[sqlite3.Connection, int]:
             connection.close()
             raise
     except sqlite3.DatabaseError as cause:
-        raise explained(path, cause) from None
+        raise explained(path, cause, reading=True) from None
 
 
 def _is_still(path: str) -> bool:
@@ -151,7 +128,7 @@ def _is_still(path: str) -> bool:
 def in_memory(connection: sqlite3.Connection) -> Ledger:
     """A copy in which everything can be tried."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.backup(copy)
+    backup.pour(connection, copy)
     return Ledger(copy)
 
 
@@ -172,14 +149,14 @@ def was_not_kept(cause: BaseException) -> bool:
     return name_of(cause) == "SQLITE_IOERR_FSYNC"
 
 
-def explained(path: str, cause: sqlite3.DatabaseError) -> JournalError:
+def explained(path: str, cause: sqlite3.DatabaseError, *, reading: bool = False) -> JournalError:
+    """`reading`: nothing was to be written."""
     if any(word in str(cause) for word in _DAMAGE):
-        return Damaged(
-            f"{path} is damaged ({cause}): move it away and start again; containers that run keep their "
-            "networks, but have to be deleted by hand"
-        )
+        return Damaged(f"{path} is damaged ({cause})")
     if isinstance(cause, sqlite3.IntegrityError):
         return JournalError(f"{path}: {cause}")
+    if reading or isinstance(cause, backup.Locked):
+        return Unreadable(f"the journal {path} cannot be read: {cause}")
     return Unwritable(f"the journal {path} cannot be written: {cause}")
 
 

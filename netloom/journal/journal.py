@@ -26,9 +26,11 @@ from ..failpoints import reach
 from ..waiting import until_done
 from . import file
 from .errors import Closed
-from .file import explained, locked, name_of, opened, read_only, was_not_kept
+from .file import explained, name_of, opened, read_only, was_not_kept
 from .ledger import Ledger
+from .lock import locked
 from .records import Operation
+from .taking_back import take_back
 
 T = TypeVar("T")
 Change = Callable[[Ledger], T]
@@ -55,11 +57,14 @@ class Answer(Future[T]):
 
 
 class _Job:
-    __slots__ = ("answer", "change", "durable", "error", "value", "writes")
+    __slots__ = ("answer", "change", "durable", "error", "flushes", "value", "writes")
 
-    def __init__(self, change: Change[Any], *, writes: bool = False, durable: bool = False) -> None:
+    def __init__(
+        self, change: Change[Any], *, writes: bool = False, durable: bool = False, flushes: bool = False
+    ) -> None:
         self.change = change
         self.writes = writes
+        self.flushes = flushes
         self.durable = durable
         self.answer: Answer[Any] = Answer()
         self.value: Any = None
@@ -92,8 +97,11 @@ class _Reader:
 
 
 class Journal:
-    def __init__(self, path: str) -> None:
-        """Takes the journal; no other process can, until it is closed or its process ends."""
+    def __init__(self, path: str, *, lent_with: int = 0) -> None:
+        """Takes the journal; no other process can, until it is closed or its process ends.
+
+        `lent_with` is the schema that it had when we gave it to one that did not keep it: see `taking_back`.
+        """
         self.path = path
         # Nothing in it is a nudge: there is something else to look at.
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -113,7 +121,10 @@ class Journal:
         self.timed: Callable[[float, bool], None] | None = None
         self._lock_fd = locked(path)
         try:
+            if lent_with:
+                take_back(path, lent_with)
             self._connection = opened(path)
+            (self.schema,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._file = os.stat(path)
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
             self._thread.start()
@@ -171,6 +182,13 @@ class Journal:
                 self._logged = time.monotonic()
                 self._jobs.put(None)
 
+    def flush(self) -> Answer[None]:
+        """Answered when all that was logged is on disk: whoever reads the file then misses nothing.
+
+        `Unwritable` if the disk does not take it. Where nothing waits, nothing is written.
+        """
+        return self._asked(_Job(lambda _: None, flushes=True))
+
     def close(self) -> None:
         """Finishes what was asked."""
         with self._lock:
@@ -196,8 +214,9 @@ class Journal:
 
     def _run(self) -> None:
         while (jobs := self._next()) is not None:
-            changes = [job for job in jobs if job.writes]
-            operations = self._ripe(idle=not jobs)
+            operations = self._ripe(idle=not jobs or any(job.flushes for job in jobs))
+            # What keeps operations from being written is told to who asked for that.
+            changes = [job for job in jobs if job.writes or (job.flushes and operations)]
             if changes or operations:
                 self._commit(changes, operations)
             for job in jobs:

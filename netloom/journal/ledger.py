@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import astuple, fields
 
 from ..cni import AttachmentKey
 from .records import Attachment, Operation, Place, Port, State
+from .rows import typed
+
+T = TypeVar("T")
 
 _COLUMNS = tuple(field.name for field in fields(Attachment))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM attachment"
@@ -57,18 +60,18 @@ class Ledger:
         The number of a namespace that is gone is used again: they may be another's.
         """
         query = "SELECT rank, netns, netns_cookie FROM attachment WHERE netns_device = ? AND netns_inode = ?"
-        return list(self.connection.execute(query, (device, inode)))
+        return typed(self.connection.execute(query, (device, inode)).fetchall(), list[tuple[int, str, int]])
 
     def places(self, network: str | None = None) -> list[Place]:
         among, values = ("", ()) if network is None else (" WHERE network = ?", (network,))
         rows = self.connection.execute(f"{_PLACE} FROM attachment{among} ORDER BY id", values)
-        return [Place(row[0], AttachmentKey(*row[1:4]), *row[4:]) for row in rows]
+        return [_place(row) for row in rows]
 
     def place(self, host_link: str) -> Place | None:
         row = self.connection.execute(
             f"{_PLACE} FROM attachment WHERE host_link = ?", (host_link,)
         ).fetchone()
-        return None if row is None else Place(row[0], AttachmentKey(*row[1:4]), *row[4:])
+        return None if row is None else _place(row)
 
     def count(self) -> dict[State, int]:
         """By indexes alone: in the rows are plans, which would all have to be read."""
@@ -159,7 +162,7 @@ class Ledger:
         rows = self.connection.execute(
             f"SELECT attachment, {', '.join(_PORT)} FROM port ORDER BY host_port, protocol, host_ip"
         )
-        return [(row[0], Port(**dict(zip(_PORT, row[1:], strict=True)))) for row in rows]
+        return [(typed(row[0], int), typed(dict(zip(_PORT, row[1:], strict=True)), Port)) for row in rows]
 
     def count_ports(self) -> tuple[int, int]:
         """How many are held of IPv4 addresses, and how many of IPv6."""
@@ -172,21 +175,23 @@ class Ledger:
 
     def addresses_of(self, number: int) -> list[tuple[str, bytes]]:
         query = "SELECT scope, ip FROM address WHERE attachment = ? ORDER BY length(ip), ip"
-        return list(self.connection.execute(query, (number,)))
+        return typed(self.connection.execute(query, (number,)).fetchall(), list[tuple[str, bytes]])
 
-    def held(self) -> Iterator[tuple[str, bytes, int]]:
-        yield from self.connection.execute(
+    def held(self) -> list[tuple[str, bytes, int]]:
+        rows = self.connection.execute(
             "SELECT scope, ip, attachment FROM address WHERE attachment IS NOT NULL"
         )
+        return typed(rows.fetchall(), list[tuple[str, bytes, int]])
 
     def resting(self) -> list[bytes]:
-        return [row[0] for row in self.connection.execute("SELECT ip FROM address WHERE attachment IS NULL")]
+        rows = self.connection.execute("SELECT ip FROM address WHERE attachment IS NULL")
+        return typed([ip for (ip,) in rows], list[bytes])
 
     def holder(self, scope: str, ip: bytes) -> int | None:
         row = self.connection.execute(
             "SELECT attachment FROM address WHERE scope = ? AND ip = ?", (scope, ip)
         ).fetchone()
-        return None if row is None else row[0]
+        return None if row is None else typed(row, tuple[int | None])[0]
 
     def count_held(self) -> tuple[int, int]:
         """How many IPv4 and how many IPv6 addresses are held."""
@@ -199,7 +204,7 @@ class Ledger:
 
     def plans(self) -> Iterator[bytes]:
         for (plan,) in self.connection.execute("SELECT plan FROM attachment"):
-            yield plan
+            yield typed(plan, bytes)
 
     def forget_rested(self, before: float) -> int:
         """Rows of addresses that rested long ago say nothing any more."""
@@ -279,10 +284,23 @@ def _written(it: Operation) -> tuple[object, ...]:
 
 def _operation(row: tuple[object, ...]) -> Operation:
     values: dict[str, Any] = dict(zip(_OPERATION, row, strict=True))
-    values["phases"] = msgspec.json.decode(values["phases"])
-    values["addresses"] = tuple(msgspec.json.decode(values["addresses"] or "[]"))
-    return Operation(**values)
+    values["phases"] = _decoded(values["phases"], dict[str, float]) or {}
+    values["addresses"] = _decoded(values["addresses"], tuple[str, ...]) or ()
+    return typed(values, Operation)
+
+
+def _decoded(text: Any, kind: type[T]) -> T | None:
+    """What cannot be read is left out: the rest of the line is worth reading without it."""
+    try:
+        return msgspec.json.decode(text, type=kind) if text else None
+    except (msgspec.MsgspecError, TypeError):
+        return None
 
 
 def _attachment(row: tuple[object, ...]) -> Attachment:
-    return Attachment(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
+    return typed(dict(zip(_COLUMNS, row, strict=True)), Attachment)
+
+
+def _place(row: tuple[object, ...]) -> Place:
+    number, network, container_id, ifname, *rest = row
+    return typed([number, (network, container_id, ifname), *rest], Place)

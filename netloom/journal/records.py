@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..cni import AttachmentKey
 
+# Since 1970, or since boot. No calendar goes further; what does was written by somebody else.
+Seconds: TypeAlias = Annotated[float, Meta(gt=-1e11, lt=1e11)]
 State: TypeAlias = Literal["pending", "committed", "deleting"]
 
 
@@ -38,8 +40,8 @@ class Attachment(Struct, frozen=True, kw_only=True):
     plan: bytes
     result: bytes
     boot_id: str
-    created: float
-    created_at: float
+    created: Seconds
+    created_at: Seconds
 
     @property
     def key(self) -> AttachmentKey:
@@ -56,7 +58,7 @@ class Port(Struct, frozen=True, kw_only=True):
     port: int
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, array_like=True):
     """Where an attachment is: what is needed to see whether it is still there."""
 
     id: int
@@ -80,8 +82,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     network: str
     container_id: str
     ifname: str
-    started: float
-    duration: float
+    started: Seconds
+    duration: Seconds
     phases: Mapping[str, float]
     code: int = 0
     error: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+from . import backup
 from .errors import Damaged, NewerSchema
 
 APPLICATION_ID = 0x6E6C6F6D  # "nlom"
@@ -131,10 +132,15 @@ def require_known(connection: sqlite3.Connection, path: str) -> int:
         raise Damaged(f"{path} is a database, but no journal of netloom; it was left alone")
     if version > VERSION and _readable_by(connection, version) > VERSION:
         raise NewerSchema(
-            f"{path} has schema {version}, and this netloom knows up to {VERSION}: "
-            "a later version wrote it; run that one, or give another state directory. Nothing was changed"
+            f"{path} has schema {version}, and this netloom knows up to {VERSION}: a later version wrote it; "
+            f"run that one{_way_back(path)}, or give another state directory. Nothing was changed"
         )
     return int(version)
+
+
+def _way_back(path: str) -> str:
+    known = [it for it in backup.kept(path) if backup.schema_of(it) <= VERSION]
+    return f", or go back to how it was before: `netloom journal restore {known[-1]}`" if known else ""
 
 
 def _readable_by(connection: sqlite3.Connection, version: int) -> int:

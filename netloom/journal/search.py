@@ -11,11 +11,15 @@ from typing import NamedTuple
 
 from ..cni import AttachmentKey
 from .ledger import Ledger
-from .records import Operation
+from .records import Operation, Seconds
+from .remarks import last_sign_of
+from .rows import seconds, typed
 
 _NAMES = "network, container_id, ifname, namespace, pod, netns"
 # Each has names of its own of what it is about; a row of either may be all that is known.
 _TABLES = ("attachment", "operation")
+# What an agent may write down before its START: that it finished what the one before it did not.
+_BEFORE_START = frozenset({"UNDO", "REPLAY"})
 # What an agent writes down when another one takes its place.
 _HANDOVER = "handing over"
 
@@ -58,7 +62,7 @@ def of_key(ledger: Ledger, network: str, container: str, ifname: str, *, log: bo
 def keys(ledger: Ledger) -> list[AttachmentKey]:
     """Of all that the log has."""
     query = "SELECT DISTINCT network, container_id, ifname FROM operation WHERE container_id != ''"
-    return [AttachmentKey(*row) for row in ledger.connection.execute(query)]
+    return typed(ledger.connection.execute(query).fetchall(), list[AttachmentKey])
 
 
 def alike(ledger: Ledger, word: str) -> list[Named]:
@@ -70,18 +74,29 @@ def alike(ledger: Ledger, word: str) -> list[Named]:
 
 
 def _listed(ledger: Ledger, condition: str, values: Sequence[object], log: bool) -> list[Named]:
+    """A word with bytes that are no text names nothing: the journal has only text."""
+    if not all(_is_text(it) for it in values):
+        return []
     found: dict[Named, None] = {}
     for table in _TABLES if log else _TABLES[:1]:
         query = f"SELECT {_NAMES} FROM {table} WHERE container_id != '' AND ({condition}) ORDER BY id"
         for row in ledger.connection.execute(query, values):
-            found[Named(*row)] = None
+            found[typed(row, Named)] = None
     return list(found)
+
+
+def _is_text(value: object) -> bool:
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def first_logged(ledger: Ledger) -> float | None:
     """When the log begins: of what was before, nothing is known."""
     row = ledger.connection.execute("SELECT started FROM operation ORDER BY id LIMIT 1").fetchone()
-    return None if row is None else float(row[0])
+    return None if row is None else seconds(row[0])
 
 
 def events_of_node(ledger: Ledger, *verbs: str) -> list[Operation]:
@@ -91,6 +106,7 @@ def events_of_node(ledger: Ledger, *verbs: str) -> list[Operation]:
         "SELECT id, verb, started, details FROM operation "
         f"WHERE verb IN ({among}) AND container_id = '' ORDER BY id"
     )
+    rows = ledger.connection.execute(query, verbs).fetchall()
     return [
         Operation(
             id=number,
@@ -103,21 +119,27 @@ def events_of_node(ledger: Ledger, *verbs: str) -> list[Operation]:
             phases={},
             details=details,
         )
-        for number, verb, started, details in ledger.connection.execute(query, verbs)
+        for number, verb, started, details in typed(rows, list[tuple[int, str, Seconds, str]])
     ]
 
 
 class Outage(NamedTuple):
-    """A time without an agent. Without `ended`, it may last; `began` is the last sign of life before it."""
+    """A time without an agent. Without `ended`, it may last.
+
+    `began` is when the agent stopped; or, of one that was killed, its last sign of life: it ended at some
+    time between that and `ended`.
+    """
 
     began: float
     ended: float | None
+    stopped: bool
 
 
-def outages(ledger: Ledger) -> list[Outage]:
+def outages(ledger: Ledger, *, is_down: bool = False) -> list[Outage]:
     """As far as the log goes back, the oldest first. One that was killed has written down no end.
 
-    Where one agent handed over to the next, whoever asked has waited, and was answered.
+    Where one agent handed over to the next, whoever asked has waited, and was answered. If none runs now,
+    which the log cannot know, the last is the one that lasts.
     """
     found: list[Outage] = []
     stopped: float | None = None
@@ -127,14 +149,28 @@ def outages(ledger: Ledger) -> list[Outage]:
             is_seamless = _HANDOVER in it.details
             stopped = None if is_seamless else it.started
             continue
-        if not is_seamless:
-            began = stopped if stopped is not None else _last_before(ledger, it.id)
-            found.append(Outage(it.started if began is None else began, it.started))
+        if not is_seamless and stopped is not None:
+            found.append(Outage(stopped, it.started, True))
+        elif not is_seamless:
+            signs = (_last_before(ledger, it.id), last_sign_of(it.details))
+            began = max((sign for sign in signs if sign is not None), default=it.started)
+            found.append(Outage(min(began, it.started), it.started, False))
         stopped, is_seamless = None, False
-    return found if stopped is None else [*found, Outage(stopped, None)]
+    if stopped is not None:
+        return [*found, Outage(stopped, None, True)]
+    last = None if is_seamless or not is_down else _last_before(ledger, ledger.last_operation() + 1)
+    return found if last is None else [*found, Outage(last, None, False)]
+
+
+def ended_without_a_word(ledger: Ledger) -> bool:
+    """Whether the last agent that began has not written down that it ends."""
+    query = "SELECT verb FROM operation WHERE verb IN ('START', 'STOP') ORDER BY id DESC LIMIT 1"
+    row = ledger.connection.execute(query).fetchone()
+    return row is not None and row[0] == "START"
 
 
 def _last_before(ledger: Ledger, number: int) -> float | None:
-    query = "SELECT started FROM operation WHERE id < ? ORDER BY id DESC LIMIT 1"
-    row = ledger.connection.execute(query, (number,)).fetchone()
-    return None if row is None else float(row[0])
+    """When the operation ended whose line is before one, and is surely of an agent before it."""
+    query = "SELECT verb, started + duration / 1000 FROM operation WHERE id < ? ORDER BY id DESC"
+    rows = ledger.connection.execute(query, (number,))
+    return next((seconds(ended) for verb, ended in rows if verb not in _BEFORE_START), None)

@@ -14,11 +14,17 @@ import msgspec
 from ..cni import CNIError, decode_result
 from ..kernel import InvalidPlan, Plan
 from . import schema
+from .errors import Damaged
 
 # Of the file, of tables and columns, of rows that name others, of attachments, and of what they hold.
 Kind: TypeAlias = Literal["file", "tables", "reference", "addressless", "plan", "result", "operation"]
 
 _AT_MOST = 100
+# Those that `records.Seconds` bounds.
+_TIMES = (
+    ("attachment", "created"), ("attachment", "created_at"), ("operation", "started"),
+    ("operation", "duration"), ("address", "allocated"), ("address", "released"),
+)  # fmt: skip
 
 
 class Fault(NamedTuple):
@@ -43,11 +49,19 @@ def faults(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
         yield from missing
         if broken or missing:
             return  # what rows say would be guesses
+        yield from _of_times(connection)
         yield from _dangling(connection)
         yield from _of_attachments(connection)
         yield from _of_operations(connection)
     except sqlite3.DatabaseError as cause:
         yield Fault("file", f"SQLite cannot read it: {cause}")
+
+
+def require_whole(connection: sqlite3.Connection, path: str) -> None:
+    """Every page is read. Raises `Damaged`, or `sqlite3.DatabaseError` where SQLite itself gives up."""
+    (text,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if text != "ok":
+        raise Damaged(f"{path} is damaged ({' '.join(text.split())})")
 
 
 def _missing(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
@@ -75,6 +89,14 @@ def tables(connection: sqlite3.Connection) -> list[str]:
 def columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
     """Each one's type, in their order."""
     return {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _of_times(connection: sqlite3.Connection) -> Iterator[Fault]:
+    for table, column in _TIMES:
+        query = f"SELECT count(*) FROM {table} WHERE NOT ({column} > -1e11 AND {column} < 1e11)"
+        (count,) = connection.execute(query).fetchone()
+        if count:
+            yield Fault("file", f"{column} is a time that no calendar has, in {count} of its rows", table)
 
 
 def _dangling(connection: sqlite3.Connection) -> Iterator[Fault]:

@@ -8,57 +8,62 @@ objects. `apply` makes it so or leaves everything as it was, `check` lists what 
 takes it away. `netlink` is the wire below, `Dataplane` the thread that does it for an agent.
 """
 
-from .difference import Difference
-from .errors import (
-    Conflict,
-    DeadlineExceeded,
-    InvalidNamespace,
-    InvalidObject,
-    InvalidPlan,
-    KernelError,
-    LibraryMissing,
-    Malformed,
-    OutcomeUnknown,
-    QueueFull,
-    Refused,
-    Stopped,
-    Unsupported,
-)
-from .namespace import Namespace
-from .objects import (
-    Address,
-    AnyObject,
-    Bridge,
-    BridgePort,
-    Dummy,
-    Forwarding,
-    Hop,
-    Ifb,
-    Ingress,
-    Macvlan,
-    Neighbour,
-    NftChain,
-    NftElement,
-    NftTable,
-    Object,
-    PortVlan,
-    Redirect,
-    Route,
-    Rule,
-    Scope,
-    Shaper,
-    Sysctl,
-    Tap,
-    Up,
-    Veth,
-    Vlan,
-    Vrf,
-    VrfMember,
-    Vxlan,
-    WireguardDevice,
-    WireguardPeer,
-)
-from .plan import Change, Incomplete, Plan, Repair, apply, check, remove, repair
+from typing import TYPE_CHECKING
+
+from ..cni.lazy import lazily
+
+if TYPE_CHECKING:
+    from .difference import Difference
+    from .errors import (
+        Conflict,
+        DeadlineExceeded,
+        InvalidNamespace,
+        InvalidObject,
+        InvalidPlan,
+        KernelError,
+        LibraryMissing,
+        Malformed,
+        OutcomeUnknown,
+        QueueFull,
+        Refused,
+        Stopped,
+        Unsupported,
+    )
+    from .namespace import Namespace
+    from .objects import (
+        Address,
+        AnyObject,
+        Bridge,
+        BridgePort,
+        Dummy,
+        Forwarding,
+        Hop,
+        Ifb,
+        Ingress,
+        Macvlan,
+        Neighbour,
+        NftChain,
+        NftElement,
+        NftTable,
+        Object,
+        PortVlan,
+        Redirect,
+        Route,
+        Rule,
+        Scope,
+        Shaper,
+        Sysctl,
+        Tap,
+        Up,
+        Veth,
+        Vlan,
+        Vrf,
+        VrfMember,
+        Vxlan,
+        WireguardDevice,
+        WireguardPeer,
+    )
+    from .plan import Change, Incomplete, Plan, Repair, apply, check, remove, repair
 
 __all__ = [
     "Address", "AnyObject", "Bridge", "BridgePort", "Change", "Conflict", "DeadlineExceeded", "Difference",
@@ -69,3 +74,24 @@ __all__ = [
     "Unsupported", "Up", "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "WireguardDevice", "WireguardPeer",
     "apply", "check", "remove", "repair",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "difference": ("Difference",),
+            "errors": (
+                "Conflict", "DeadlineExceeded", "InvalidNamespace", "InvalidObject", "InvalidPlan",
+                "KernelError", "LibraryMissing", "Malformed", "OutcomeUnknown", "QueueFull", "Refused",
+                "Stopped", "Unsupported",
+            ),
+            "namespace": ("Namespace",),
+            "objects": (
+                "Address", "AnyObject", "Bridge", "BridgePort", "Dummy", "Forwarding", "Hop", "Ifb",
+                "Ingress", "Macvlan", "Neighbour", "NftChain", "NftElement", "NftTable", "Object", "PortVlan",
+                "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Up", "Veth", "Vlan", "Vrf",
+                "VrfMember", "Vxlan", "WireguardDevice", "WireguardPeer",
+            ),
+            "plan": ("Change", "Incomplete", "Plan", "Repair", "apply", "check", "remove", "repair"),
+        },
+    )  # fmt: skip

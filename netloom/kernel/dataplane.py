@@ -123,7 +123,7 @@ class Dataplane:
         the kernel, and removals come every 1.5 ms when somebody wants to be rid of many.
         """
         self.limit = limit
-        # How many requests have ended: as long as it grows, the thread is at work.
+        # How many requests the thread has ended, and not the clock: as long as it grows, it is at work.
         self.ended = 0
         self._lanes: dict[Lane, deque[_Job]] = {"resumed": deque(), "add": deque(), "remove": deque()}
         self._turns: deque[Lane] = deque(self._lanes)
@@ -389,7 +389,7 @@ class Dataplane:
     def _finish(self, job: _Job, error: BaseException | None = None, *, answer: object = None) -> None:
         with self._lock:
             self._accepted[job.lane] -= 1
-            self.ended += 1
+            self.ended += threading.get_ident() == self._thread.ident
             keep = job.applied is not None
         if job.netns is not None:
             job.netns.disconnect() if keep else job.netns.close()

@@ -6,7 +6,6 @@ is forked. An event loop's thread is never moved, since everything else that run
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -14,17 +13,28 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from functools import cache
+from typing import TYPE_CHECKING, Self
 
 from .errors import InvalidNamespace, KernelError
 from .netlink.connection import GENERIC, NETFILTER, ROUTE, Connection
-from .nft import Nft
+
+if TYPE_CHECKING:
+    import ctypes
+
+    from .nft import Nft
 
 _CLONE_NEWNET = 0x40000000
 _NS_GET_NSTYPE = 0xB703
 _HERE = "/proc/thread-self/ns/net"
 
-_libc = ctypes.CDLL(None, use_errno=True)
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """Who only asks the namespace that it is in needs neither this nor its module."""
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
 
 
 class Namespace:
@@ -73,7 +83,7 @@ class Namespace:
     def new(cls, name: str = "a new namespace") -> Self:
         """One without a name, that lives as long as somebody holds it."""
         with _thread_away():
-            _require(_libc.unshare(_CLONE_NEWNET), "make a network namespace")
+            _require(_libc().unshare(_CLONE_NEWNET), "make a network namespace")
             return cls(_opened(_HERE), name)
 
     def __enter__(self) -> Self:
@@ -119,7 +129,7 @@ class Namespace:
             yield
             return
         with _thread_away():
-            _require(_libc.setns(fd, _CLONE_NEWNET), f"enter {self.name}")
+            _require(_libc().setns(fd, _CLONE_NEWNET), f"enter {self.name}")
             yield
 
     def connect(
@@ -158,6 +168,8 @@ class Namespace:
     def nft(self) -> Nft:
         found = self._nft
         if found is None:
+            from .nft import Nft
+
             self._nft = found = Nft(self.entered)
         return found
 
@@ -176,7 +188,8 @@ def _thread_away() -> Iterator[None]:
             yield
         finally:
             # Without the right to leave, there is none to come back, nor a need to.
-            if _libc.setns(home, _CLONE_NEWNET) != 0 and not os.path.samestat(os.stat(_HERE), os.fstat(home)):
+            refused = _libc().setns(home, _CLONE_NEWNET) != 0
+            if refused and not os.path.samestat(os.stat(_HERE), os.fstat(home)):
                 _require(-1, "come back from a network namespace")
     finally:
         os.close(home)
@@ -237,6 +250,8 @@ def _require_namespace(fd: int, path: str) -> None:
 def _require(result: int, what: str) -> None:
     if result == 0:
         return
+    import ctypes
+
     number = ctypes.get_errno()
     hint = "; it needs root" if number == errno.EPERM else ""
     raise KernelError(f"cannot {what}: {os.strerror(number)}{hint}", errno=number)

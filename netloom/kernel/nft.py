@@ -6,7 +6,8 @@ Values are quoted, so that none of them can become a part of the language.
 The library has manners of its own, and this module is there to bear them. It keeps the names of
 links in one list for the whole process, so calls take turns. It looks links up in the namespace of
 the calling thread, not of the context, so calls are made inside. And it ends the whole process when
-it cannot open a socket, so calls are made only while there are descriptors to spare.
+it cannot open a socket, or when that gets a number too high for select(2), so calls are made only while there
+are descriptors to spare.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _REFUSED_WORDS = re.compile(r"\b(include|define|redefine|undefine)\b|\bflags\s+o
 _REASON = re.compile(r"Error: (?:Could not process rule: )?(.*)")
 _LONGEST_COMPLAINT = 2000
 _SPARE_DESCRIPTORS = 4
+# FD_SETSIZE: the C library aborts whoever waits with select(2) for a higher number.
+_HIGHEST = 1024
 
 # Not a plain lock: the garbage collector may close a context in the thread that is using another.
 _turns = threading.RLock()
@@ -111,6 +114,8 @@ def _require_spare_descriptors() -> None:
     try:
         while len(spare) < _SPARE_DESCRIPTORS:
             spare.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+            if spare[-1] >= _HIGHEST:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     except OSError as cause:
         raise KernelError(f"nft: {cause.strerror}", errno=cause.errno or 0) from None
     finally:

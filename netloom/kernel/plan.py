@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ..cni.learning import learned
+from ..cni.spot import placed
 from ..failpoints import reach
 from .difference import Difference
 from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
@@ -64,7 +65,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidPlan(f"there is no version {version} of plans")
             return msgspec.json.decode(data, type=learned(cls))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
-            raise InvalidPlan(f"not a plan: {cause}") from None
+            raise InvalidPlan(f"not a plan: {placed(cause, data)}") from None
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

@@ -8,6 +8,9 @@ from functools import lru_cache
 
 from .errors import InvalidObject
 
+# RFC 8200, section 5. On a link of less, the kernel has no IPv6, and no settings for it either.
+IPV6_MTU = 1280
+
 _NAME = re.compile(r"[^\s/:%\0]{1,15}")
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 

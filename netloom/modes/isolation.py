@@ -6,12 +6,9 @@ whoever is outside are not concerned.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 from ..kernel import NftChain, NftElement, Plan
 from . import table
-
-Isolation: TypeAlias = Literal["none", "networks", "containers"]
+from .wanted import Isolation
 
 
 def chain(isolation: Isolation, network: str) -> NftChain | None:

@@ -6,34 +6,15 @@ on the host: a queue in the container could be taken away from inside.
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from ..kernel import Ifb, Ingress, Object, Plan, Redirect, Shaper, Up
 from .names import queue_of
-
-# As containers have it who were told "as much as you like": it would be seconds of no limit at all.
-BOUNDLESS = (1 << 31) - 1
-SLOWEST, FASTEST = 8_000, 400_000_000_000
+from .wanted import Limit, Limits
 
 # In seconds of the rate: what may come at once, and what may wait.
 _BURST = 0.02
 _WAITING = 0.05
 # In bytes. A sender hands over as much as this in one piece, and should not lose most of it.
 _PIECE = 1 << 16
-
-
-class Limit(Struct, frozen=True):
-    """Bits a second, and bits at once; without a burst, what suits the rate."""
-
-    rate: int
-    burst: int = 0
-
-
-class Limits(Struct, frozen=True):
-    """Of an attachment, as the container sees it: `ingress` is what it receives."""
-
-    ingress: Limit | None = None
-    egress: Limit | None = None
 
 
 def objects(it: Limits, host_link: str, mtu: int) -> list[Object]:

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
-
 from ..kernel import NftChain, NftElement, Plan
 from . import table
+from .wanted import Masquerade
 
 # Nobody answers to a group, so nobody needs to be told a sender that can be answered.
 _GROUPS = ("224.0.0.0/4", "ff00::/8")
-
-
-class Masquerade(Struct, frozen=True, kw_only=True):
-    """For which families, and what else than the pools sees containers by their own addresses."""
-
-    ipv4: bool = True
-    ipv6: bool = True
-    exceptions: tuple[str, ...] = ()
-
-    def covers(self, address: str) -> bool:
-        return self.ipv6 if ":" in address else self.ipv4
 
 
 def chain(it: Masquerade, pools: Iterable[str]) -> NftChain:

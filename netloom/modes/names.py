@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 from ..cni import AttachmentKey
@@ -31,6 +30,8 @@ class Names(NamedTuple):
 
 
 def names_of(key: AttachmentKey, attempt: int = 0) -> Names:
+    import hashlib  # who only looks at names need not wait for it
+
     digest = hashlib.sha256("\0".join((*key, str(attempt))).encode()).digest()
     return Names(PREFIX + digest.hex()[:11], "02:" + digest[-5:].hex(":"))
 

@@ -7,37 +7,10 @@ of ours (CVE-2025-67499).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
-
-from msgspec import Struct
 
 from ..kernel import NftElement, Plan
 from . import table
-
-Protocol: TypeAlias = Literal["tcp", "udp", "sctp"]
-
-
-class HostPort(Struct, frozen=True, kw_only=True):
-    """A port of the host, and the container's address and port that it leads to; both of one family.
-
-    Without `host_ip`, all addresses of the host have it.
-    """
-
-    protocol: Protocol
-    host_port: int
-    ip: str
-    port: int
-    host_ip: str = ""
-
-    @property
-    def is_ipv6(self) -> bool:
-        return ":" in self.ip
-
-    def __str__(self) -> str:
-        host_ip = f"[{self.host_ip}]" if ":" in self.host_ip else self.host_ip
-        return (
-            f"{host_ip}:{self.host_port}/{self.protocol}" if host_ip else f"{self.host_port}/{self.protocol}"
-        )
+from .wanted import HostPort
 
 
 def elements(ports: Iterable[HostPort]) -> list[NftElement]:

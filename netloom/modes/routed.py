@@ -37,21 +37,15 @@ from ..kernel import (
     Up,
     Veth,
 )
-from ..kernel.values import shown_ip
+from ..kernel.values import IPV6_MTU, shown_ip
 from . import isolation, limits, masquerade, ports, table
-from .isolation import Isolation
-from .limits import Limits
-from .masquerade import Masquerade
 from .names import HOST_MAC, queue_of
-from .ports import HostPort
 from .settings import setting
 from .table import HOST4
+from .wanted import HostPort, Isolation, Limits, Masquerade
 
 GATEWAY4 = HOST4
 GATEWAY6 = "fe80::1"
-
-# RFC 8200, section 5. On a link of less, the kernel has no IPv6, and no settings for it either.
-IPV6_MTU = 1280
 
 _EVERYTHING = ("0.0.0.0/0", "::/0")
 # In the container: tables of interfaces that do not have the default route, and the rules that lead there.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from ..kernel import Sysctl
+from .. import kernel
 
 # Stands for the interface's name, as in the reference plugin `tuning`.
 IFNAME = "IFNAME"
@@ -49,7 +49,7 @@ def _as_deep(path: str, pattern: str) -> bool:
     return path.count("/") == pattern.count("/")
 
 
-def setting(path: str, value: str, ifname: str) -> Sysctl:
-    return Sysctl(
+def setting(path: str, value: str, ifname: str) -> kernel.Sysctl:
+    return kernel.Sysctl(
         "/".join(ifname if part == IFNAME else part for part in path.split("/")), value, on="attachment"
     )

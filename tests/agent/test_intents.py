@@ -104,6 +104,15 @@ def test_an_intent_that_cannot_be_read_is_kept_aside_and_keeps_nobody_waiting(
     node.add(node.container())
 
 
+def test_an_intent_that_is_larger_than_a_request_may_be_is_kept_aside_unread(node: Node) -> None:
+    put(node, "a" * 32 + ".del", b"")
+    os.truncate(os.path.join(directory_of(node), "a" * 32 + ".del"), 4 << 30)
+    node.start()
+    assert node.intents() == ["a" * 32 + ".del.unreadable"]
+    assert node.memory() < 1 << 29
+    node.add(node.container())
+
+
 def test_what_is_no_intent_is_left_alone(node: Node) -> None:
     put(node, "notes.txt", b"precious")
     os.symlink("/etc/passwd", os.path.join(directory_of(node), "b" * 32 + ".del"))

@@ -71,7 +71,8 @@ def test_durations_of_requests_and_of_their_phases_are_told(watched: Node) -> No
         phase: found.of("netloom_phase_duration_seconds_sum", verb="ADD", phase=phase)
         for phase in ("judge", "queue", "reserve", "kernel", "commit", "answer")
     }
-    assert 0 < sum(phases.values()) <= total
+    # Each is told to a microsecond.
+    assert 0 < sum(phases.values()) <= total + 1e-6 * len(phases)
     assert found.of("netloom_journal_commit_duration_seconds_count", durable="yes") >= 3
     assert found.of("netloom_journal_commit_duration_seconds_count", durable="no") >= 3
 

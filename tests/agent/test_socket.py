@@ -6,6 +6,7 @@ import array
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -307,6 +308,49 @@ def test_a_queue_that_is_full_is_code_11_for_add_and_no_hindrance_for_del(node: 
     assert eventually(lambda: node.links() == [] and node.intents() == [])
     node.add(container)
     assert node.audit() == []
+
+
+@pytest.mark.parametrize("limit", ["1024:1024", "1024:"])
+def test_thousands_that_connect_and_do_not_ask_do_not_keep_an_add_waiting(node: Node, limit: str) -> None:
+    """Nor do they take the descriptors that the agent works with: those below 1024, whatever its limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    node.start("--tick", "0.1", through=("prlimit", f"--nofile={limit}"))
+    first, second = node.container(), node.container()
+    node.add(first)
+    before = node.descriptors() + 1
+    idle: list[socket.socket] = []
+    try:
+        idle.extend(node.connect() for _ in range(3000))
+        began = time.monotonic()
+        node.add(second)
+        assert time.monotonic() - began < 10
+        assert node.descriptors() < 512
+        node.delete(second)
+        # What the agent does beside: it compares its table.
+        time.sleep(1)
+        assert node.agent is not None
+        assert node.agent.poll() is None
+    finally:
+        for connection in idle:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert eventually(lambda: node.descriptors() <= before)
+    assert "Traceback" not in node.log()
+    assert node.audit() == []
+
+
+def test_one_that_makes_room_is_told_so_and_one_that_asks_in_time_is_not_sent_away(node: Node) -> None:
+    node.start(through=("prlimit", "--nofile=256:256"))
+    idle = [node.connect() for _ in range(100)]
+    assert node.plugin("STATUS").status == 0
+    answer = received(idle[0])
+    assert (answer.status, "others wait" in answer.message) == (1, True)
+    last = node.connect()
+    last.sendall(request(node, "STATUS", ""))
+    assert received(last).status == 0
+    for connection in (*idle, last):
+        connection.close()
 
 
 # Restarts.

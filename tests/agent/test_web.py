@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -170,6 +171,21 @@ async def test_a_connection_serves_many_requests_also_those_that_come_together()
         (b"GET / HTTP/1.0\r\nno header", 400),
         (b"GET / HTTP/1.0\r\n: empty", 400),
         (b"GET / HTTP/1.0\r\nspaced : 1", 400),
+        (b"GET / HTTP/1.0\r\na: b\r\n  and more", 400),
+        (b"GET / HTTP/1.0\r\n a: b", 400),
+        (b"GET / HTTP/1.0\r\na: b\nc: d", 400),
+        (b"GET / HTTP/1.0\r\na: b\rc: d", 400),
+        (b"GET / HTTP/1.0\r\na: b\n", 400),
+        (b"GET / HTTP/1.0\na: b", 400),
+        (b"GET / HTTP/1.0\r\na: b\0", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length\x0b: 5", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length: ", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length: -1", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length: +0", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length: 0, 0", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length: 5\xa0", 400),
+        (b"GET / HTTP/1.0\r\nContent-Length: " + b"9" * 5000, 200),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b", 400),
         (b"GET http://[::1 HTTP/1.0", 400),
         (b"GET /?" + b"&".join(b"a%d=1" % number for number in range(99)) + b" HTTP/1.0", 400),
         (b"GET /" + b"a" * 9000 + b" HTTP/1.0", 431),
@@ -194,6 +210,40 @@ async def test_a_body_is_not_taken_for_the_next_request() -> None:
         answer = await it.said(smuggled)
         assert answer.count(b"HTTP/1.1 ") == 1
         assert status_of(answer) == 405
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"Content-Length: 34\r\nContent-Length: 0",
+        b"Content-Length: 0\r\nContent-Length: 34",
+        b"Content-Length: 34\r\ncontent-length: 34",
+        b"X: a\nContent-Length: 34",
+        b"X: a\rContent-Length: 34",
+        b"X: a\r\n Content-Length: 34",
+        b"Transfer-Encoding: chunked",
+        b"Content-Length: 0\r\nTransfer-Encoding: identity",
+        b"Transfer-Encoding : chunked",
+        b"Content-Length: 0x22",
+    ],
+)
+@on_a_loop
+async def test_where_it_is_in_doubt_how_long_a_request_is_nothing_behind_it_is_answered(
+    lines: bytes,
+) -> None:
+    async with site() as it:
+        answer = await it.said(b"GET / HTTP/1.1\r\nHost: here\r\n" + lines + b"\r\n\r\n" + GOOD)
+        assert (status_of(answer), answer.count(b"HTTP/1.1 ")) == (400, 1)
+        assert b"\r\nConnection: close\r\n" in answer
+        assert await it.is_well()
+
+
+@on_a_loop
+async def test_of_what_is_said_of_the_connection_every_line_counts() -> None:
+    async with site() as it:
+        twice = b"Connection: close\r\nConnection: keep-alive"
+        answer = await it.said(b"GET / HTTP/1.1\r\nHost: here\r\n" + twice + b"\r\n\r\n" + GOOD)
+        assert (status_of(answer), answer.count(b"HTTP/1.1 ")) == (200, 1)
 
 
 @on_a_loop
@@ -256,13 +306,46 @@ async def test_of_many_silent_connections_the_oldest_makes_room() -> None:
 
 
 @on_a_loop
-async def test_when_all_wait_for_an_answer_one_more_is_sent_away() -> None:
+async def test_when_all_wait_for_an_answer_the_first_of_them_makes_room_and_is_told_so() -> None:
     async with site(limit=2) as it:
-        waiting = [asyncio.create_task(it.said(b"GET /slow HTTP/1.0\r\n\r\n")) for _ in range(2)]
-        await asyncio.sleep(0.2)
-        assert status_of(await it.said(b"GET / HTTP/1.0\r\n\r\n")) == 503
+        waiting = []
+        for _ in range(2):
+            waiting.append(asyncio.create_task(it.said(b"GET /slow HTTP/1.0\r\n\r\n")))
+            await asyncio.sleep(0.2)
+        assert status_of(await it.said(b"GET / HTTP/1.0\r\n\r\n")) == 200
         it.waiting.set()
-        assert [status_of(await task) for task in waiting] == [200, 200]
+        assert [status_of(await task) for task in waiting] == [503, 200]
+        assert await it.is_well()
+
+
+@pytest.mark.parametrize("request_", [b"", b"GET / HT", b"GET /large HTTP/1.1\r\nHost: here\r\n\r\n"])
+@on_a_loop
+async def test_clients_that_ask_nothing_or_half_or_do_not_read_make_room_and_leave_nothing(
+    request_: bytes,
+) -> None:
+    async with site(limit=8) as it:
+        assert await it.is_well()
+        before = len(os.listdir("/proc/self/fd"))
+        clients = [await it.connect() for _ in range(20)]
+        for reader, writer in clients:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(request_)
+        assert await it.is_well()
+        for _, writer in clients:
+            writer.transport.abort()
+        async with asyncio.timeout(20):
+            while len(os.listdir("/proc/self/fd")) > before:
+                await asyncio.sleep(0.05)
+
+
+@on_a_loop
+async def test_whoever_asks_among_a_burst_of_idle_connections_is_answered() -> None:
+    async with site() as it:
+        await it.connect()
+        asking = [asyncio.create_task(it.said(b"GET / HTTP/1.0\r\n\r\n")) for _ in range(10)]
+        bursts = [asyncio.create_task(it.connect()) for _ in range(600)]
+        assert [status_of(await task) for task in asking] == [200] * 10
+        await asyncio.gather(*bursts)
         assert await it.is_well()
 
 

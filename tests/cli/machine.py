@@ -49,8 +49,8 @@ class Machine:
     ) -> Outcome:
         return self.stage.run(*words, env=env, stdin=stdin, prefix=(*self.node.command(), *prefix))
 
-    def on_a_terminal(self, *words: str) -> Outcome:
-        return self.stage.on_a_terminal(*words, prefix=self.node.command())
+    def on_a_terminal(self, *words: str, columns: int = 0) -> Outcome:
+        return self.stage.on_a_terminal(*words, prefix=self.node.command(), columns=columns)
 
     def asked(self, answer: str, *words: str) -> Outcome:
         """A run that finds somebody at its terminal, who types the answer."""
@@ -78,12 +78,12 @@ class Machine:
 
     def brought_up(self, *words: str) -> Any:
         """What `up` says that it did."""
-        outcome = self.up(*words)
+        outcome = self.up("--json", *words)
         assert (outcome.status, outcome.stderr) == (0, "")
         return outcome.document
 
     def listed(self, *words: str) -> Any:
-        return self.run("ls", *words).document
+        return self.run("ls", "--json", *words).document
 
     def cni(self, verb: str, container: str, *words: str, **env: str) -> Outcome:
         """A verb of a runtime, on the network that `up` has made."""

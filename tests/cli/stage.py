@@ -99,7 +99,7 @@ class Stage:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("CNI_", "CAP_ARGS", "NETCONFPATH", "PYTHON"))
+            if not name.startswith(("CNI_", "CAP_ARGS", "NETCONFPATH", "PYTHON", "COLUMNS", "LINES"))
         }
         self.env = {**inherited, "NETCONFPATH": str(self.networks), "CNI_PATH": str(self.plugins)}
 
@@ -185,9 +185,10 @@ class Stage:
         )
         return _outcome(done.returncode, done.stdout, done.stderr)
 
-    def on_a_terminal(self, *words: str, prefix: Iterable[str] = ()) -> Outcome:
-        """Runs the command with a terminal as its standard output."""
+    def on_a_terminal(self, *words: str, prefix: Iterable[str] = (), columns: int = 0) -> Outcome:
+        """Runs the command with a terminal as its standard output; without `columns`, of unknown width."""
         terminal, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (24 if columns else 0, columns))
         attributes = termios.tcgetattr(theirs)
         attributes[1] &= ~termios.OPOST  # or every newline would come with a carriage return
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)

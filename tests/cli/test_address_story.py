@@ -9,6 +9,7 @@ import pytest
 from netloom.cli.explaining.address import story_of
 from netloom.cli.explaining.explanation import AddressStory
 from netloom.journal import Operation, empty
+from netloom.journal.remarks import with_attached, with_last_sign
 from netloom.kernel import Namespace
 
 pytestmark = pytest.mark.unit
@@ -113,3 +114,66 @@ def test_a_moment_is_answered_by_whoever_had_it_then(at: float, known: bool, hol
     moment = told(operations, at=at).at
     assert moment is not None
     assert (moment.known, moment.holder and moment.holder.container_id) == (known, holder)
+
+
+def attached(verb: str, container: str, at: float, since: float, details: str = "") -> Operation:
+    """A line that says since when its attachment was there."""
+    return operation(verb, container, at, details=with_attached(details, since))
+
+
+def test_an_end_without_a_beginning_begins_where_its_line_says() -> None:
+    for verb in ("DEL", "RELEASE", "REPLAY", "UNDO"):
+        operations = [operation("ADD", "z", 1), attached("DEL", "z", 5, 1), attached(verb, "a", 20, 15)]
+        assert tenures(*operations) == [("z", 1, 5), ("a", 15, 20)]
+        for at, holder in ((10, None), (16, "a")):
+            moment = told(operations, at=at).at
+            assert moment is not None
+            assert (moment.known, moment.holder and moment.holder.container_id) == (True, holder)
+
+
+def test_an_end_that_does_not_say_since_when_names_nobody() -> None:
+    operations = [operation("START", "", 1, details=STARTED), operation("DEL", "a", 20)]
+    moment = told(operations, at=10).at
+    assert moment is not None
+    assert (moment.known, moment.holder) == (False, None)
+    assert "no beginning" in moment.why
+
+
+def test_a_beginning_that_is_older_than_the_log_is_known_by_its_end() -> None:
+    moment = told([attached("DEL", "a", 20, 5)], at=10).at
+    assert moment is not None
+    assert (moment.known, moment.holder and moment.holder.container_id) == (True, "a")
+
+
+def test_the_same_name_twice_is_two_times_though_lines_between_them_are_lost() -> None:
+    assert tenures(attached("ADD", "a", 10, 10.002), attached("DEL", "a", 40, 30)) == [
+        ("a", 10.002, None),
+        ("a", 30, 40),
+    ]
+
+
+def test_a_del_that_was_done_once_more_ends_nothing() -> None:
+    operations = [attached("ADD", "a", 10, 10), attached("DEL", "a", 20, 10), attached("REPLAY", "a", 30, 10)]
+    assert tenures(*operations) == [("a", 10, 20)]
+
+
+def test_an_older_line_and_a_newer_one_are_of_one_attachment() -> None:
+    assert tenures(operation("ADD", "a", 10), attached("DEL", "a", 20, 10.0007)) == [("a", 10, 20)]
+
+
+def test_how_it_ended_is_told_without_since_when_it_was_there() -> None:
+    (found,) = told([attached("RELEASE", "a", 20, 10, "its namespace is gone")]).tenures
+    assert found.how == "its namespace is gone"
+
+
+def test_where_an_agent_was_killed_nobody_is_known_for_certain() -> None:
+    operations = [
+        operation("START", "", 1, details=STARTED),
+        operation("ADD", "a", 10),
+        operation("DEL", "a", 20),
+        operation("START", "", 200, details=with_last_sign(STARTED, 100)),
+    ]
+    for at, known in ((50, True), (150, False), (250, True)):
+        moment = told(operations, at=at).at
+        assert moment is not None
+        assert (moment.known, moment.holder) == (known, None)

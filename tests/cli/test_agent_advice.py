@@ -66,6 +66,22 @@ def test_what_is_worth_another_attempt_is_told_apart_by_its_cause(said: str, com
 
 
 @pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        ("10.1.0.0/30 has 2 held and 0 resting; detach something, or give the network another pool", False),
+        ("10.1.0.0/30 has 1 held and 1 resting; the next is ready in 13 s", True),
+    ],
+    ids=["all held", "some rest"],
+)
+def test_to_wait_for_an_address_is_advised_only_where_one_rests(said: str, waits: bool) -> None:
+    advice = agent_advice(from_code(11, f"no IPv4 address is left: {said}").at(plugin="netloom"))
+
+    assert advice is not None
+    assert advice.startswith("wait ") == waits
+    assert "another pool: `netloom status` shows" in advice
+
+
+@pytest.mark.parametrize(
     ("code", "msg", "details"),
     [
         (

@@ -79,7 +79,7 @@ def test_directories_of_any_name_can_be_reported(stage: Stage) -> None:
     strange = stage.directory / os.fsdecode(b"net\xff.d")
     stage.networks.rename(strange)
 
-    outcome = stage.run("cni", "validate", env={"NETCONFPATH": str(strange)})
+    outcome = stage.run("cni", "validate", "--json", env={"NETCONFPATH": str(strange)})
 
     assert outcome.status == 0
     assert [it["network"] for it in outcome.document] == ["mynet"]

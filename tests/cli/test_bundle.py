@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,7 +64,7 @@ def bundled(machine: Machine, *words: str, prefix: tuple[str, ...] = (), **env: 
     path = machine.stage.directory / "report.tar.gz"
     done = subprocess.run(
         [*machine.node.command(), *prefix, NETLOOM, "bundle", str(path), "--force",
-         "--cache-dir", str(machine.stage.cache), *words],
+         "--json", "--cache-dir", str(machine.stage.cache), *words],
         env={**machine.stage.env, **env},
         capture_output=True,
         text=True,
@@ -204,6 +204,55 @@ def test_no_secret_is_in_any_byte_of_it(attached: Machine) -> None:
     assert {"name": "kubeconfig"}.items() <= archive.document("networks/listing.json")[-1].items()
 
 
+def test_of_a_node_without_secrets_nothing_is_removed(attached: Machine) -> None:
+    assert attached.cni("add", "nowhere").status != 0
+
+    archive = bundled(attached)
+
+    assert archive.has("<removed>") == []
+
+
+def test_no_form_of_a_secret_that_is_common_is_in_it(attached: Machine) -> None:
+    """Also of one that somebody else's program has logged, and in a file that is cut."""
+    secrets = [f"S3cret.{number:02}.Here" for number in range(18)]
+    left = iter(secrets)
+    plugin = {
+        "type": "theirs",
+        "mtu": 1432,
+        "env": [{"name": "DB_PASSWORD", "value": next(left)}, f"API_KEY={next(left)}"],
+        "command": ["x", "--password", next(left), f"--token={next(left)}"],
+        "args": ["--token", next(left)],
+        "run": f"x --token={next(left)}",
+        "urls": [
+            f"redis://:{next(left)}@h",
+            f"https://{next(left)}@github.com/x",
+            f"http://u:p@{next(left)}@h/",
+        ],
+        "headers": [f"Authorization: Token {next(left)}"],
+        "opts": f"user=x,password=a,{next(left)}",
+        **{
+            name: next(left)
+            for name in ("accesskey", "encryptionkey", "privkey", "userpass", "sshpass", "passcode", "pin")
+        },
+    }
+    assert next(left, None) is None
+    tokens = ["ghp_A1b2C3d4E5f6G7h8I9j0K1l2", "AKIAIOSFODNN7EXAMPLE", "xoxb-271828-abc", KEY, TOKEN]
+    attached.stage.network("theirs", {**plugin, "notes": tokens})
+    (attached.stage.networks / "98-cut.conflist").write_text(json.dumps({"name": "cut", **plugin})[:-1])
+    with open(attached.node.state_dir / "agent.log", "a") as log:
+        log.writelines(f"it said {secret}\n" for secret in (*secrets, *tokens))
+
+    archive = bundled(attached)
+
+    assert archive.has(*secrets, *tokens) == []
+    network = archive.document("networks/01.conflist")
+    assert (network["name"], network["plugins"][0]["type"], network["plugins"][0]["mtu"]) == (
+        "theirs",
+        "theirs",
+        1432,
+    )
+
+
 def test_a_secret_of_a_queued_del_is_not_in_it(attached: Machine) -> None:
     container = attached.node.container()
     attached.attach(container)
@@ -242,6 +291,43 @@ def test_anonymous_names_are_the_same_for_the_same(attached: Machine) -> None:
     assert set(archive.has("127.0.0.1", "169.254.1.1", "fe80::1")) == {"127.0.0.1", "169.254.1.1", "fe80::1"}
     again = bundled(attached, "--anonymous")
     assert again.rows("journal/attachments.jsonl")[0]["pod"] != row["pod"], "somebody could try all names"
+
+
+def test_no_name_of_what_arrives_meanwhile_is_in_an_anonymous_one(attached: Machine, tmp_path: Path) -> None:
+    """Programs that are asked attach a container each: one at the beginning, one behind the journal."""
+    containers = [attached.node.container() for _ in range(2)]
+    words = [
+        f"{NETLOOM} cni add netloom /run/netns/{it} --cache-dir {attached.stage.cache}" for it in containers
+    ]
+    for program, pod, command in zip(("containerd", "journalctl"), ("early-7", "late-7"), words, strict=True):
+        script = tmp_path / program
+        args = f"K8S_POD_NAMESPACE=of-{pod};K8S_POD_NAME={pod};IgnoreUnknown=1"
+        script.write_text(f"#!/bin/sh\nCNI_ARGS='{args}' {command} >/dev/null\necho {pod} is there\n")
+        script.chmod(0o755)
+    failed = attached.cni("add", "nowhere", CNI_ARGS="K8S_POD_NAMESPACE=of-last-7;K8S_POD_NAME=last-7")
+    assert failed.status != 0
+
+    archive = bundled(attached, "--anonymous", PATH=f"{tmp_path}:{attached.stage.env['PATH']}")
+
+    listed = attached.listed()
+    assert {it["workload"]["pod"] for it in listed} == {"till-7", "early-7", "late-7"}
+    names = [it["containerID"] for it in listed] + [it["netns"] for it in listed] + containers
+    assert archive.has("till-7", "early-7", "late-7", "last-7", "shop", *names) == []
+    assert b"pod-" in archive.members["log/systemd.log"]
+    assert "is there" in archive.document("versions.json")["programs"]["containerd"]
+
+
+def test_names_that_only_the_log_knows_are_not_in_an_anonymous_one(attached: Machine) -> None:
+    """Their operations were forgotten long ago."""
+    with open(attached.node.state_dir / "agent.log", "a") as log:
+        log.write("WARNING acme-net/old-container/eth0 had lost, and has again: a route\n")
+        log.write("INFO released [db/x7/eth0] trace=1\n")
+        log.write('{"message": "x", "network": "acme-two", "container_id": "older-container"}\n')
+
+    archive = bundled(attached, "--anonymous")
+
+    assert archive.has("acme", "old-container", "older-container", "db/", "/x7") == []
+    assert archive.has("had lost, and has again") != []
 
 
 # How large it is.
@@ -357,6 +443,47 @@ def test_a_configuration_that_cannot_be_read_is_noted(machine: Machine) -> None:
     assert archive.document("networks/10-netloom.conflist")
 
 
+def test_a_name_that_is_no_text_is_written_as_escapes(machine: Machine) -> None:
+    directory = os.fsencode(machine.stage.networks)
+    network = {"cniVersion": "1.0.0", "name": "unheard-of", "plugins": [{"type": "x"}]}
+    with open(directory + b"/30-\xff.conflist", "w") as file:
+        json.dump(network, file)
+
+    archive = bundled(machine)
+
+    assert archive.document("networks/30-\\udcff.conflist") == network
+    assert "30-\\udcff.conflist" in {it["name"] for it in archive.document("networks/listing.json")}
+    assert "\\udcff" in machine.on_a_terminal("bundle", str(archive.path), "--force").stdout
+    assert bundled(machine, "--anonymous").has("unheard-of") == []
+
+
+def test_a_configuration_that_is_nested_too_deep_hides_nothing_else(machine: Machine) -> None:
+    (machine.stage.networks / "40-deep.conflist").write_text(
+        "[" * 900 + '{"token": "s3cret-deep"}' + "]" * 900
+    )
+
+    archive = bundled(machine)
+
+    assert "networks/40-deep.conflist" in archive.errors
+    assert archive.has("s3cret-deep") == []
+    assert archive.document("networks/10-netloom.conflist")
+
+
+@pytest.mark.parametrize("words", [(), ("--anonymous",)])
+def test_a_fifo_in_the_journals_place_is_told_and_not_waited_for(
+    attached: Machine, words: tuple[str, ...]
+) -> None:
+    attached.end_agent()
+    attached.journal.unlink()
+    os.mkfifo(attached.journal)
+
+    archive = bundled(attached, *words)
+
+    assert "FIFO" in archive.errors["journal/"]
+    assert archive.rows("kernel/links.jsonl")
+    assert "journal.db" in {it["name"] for it in archive.document("journal/files.json")}
+
+
 def test_an_ordinary_user_gets_what_there_is_for_one(
     attached: Machine, bound_by_permissions: tuple[str, ...]
 ) -> None:
@@ -407,6 +534,77 @@ def test_a_file_that_is_there_is_not_replaced_unless_that_is_asked_for(machine: 
     assert tarfile.is_tarfile(path)
 
 
+def _made_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _made_device(path: Path) -> None:
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+
+
+def _made_link(path: Path) -> None:
+    (path.parent / "elsewhere").write_text("theirs")
+    path.symlink_to("elsewhere")
+
+
+def _made_link_to_nothing(path: Path) -> None:
+    path.symlink_to("nothing")
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        (_made_fifo, "a FIFO"),
+        (_made_device, "a device"),
+        (_made_link, "a symbolic link"),
+        (_made_link_to_nothing, "a symbolic link"),
+    ],
+)
+def test_what_is_no_file_is_never_replaced(
+    stage: Stage, made: Callable[[Path], None], what: str, force: tuple[str, ...]
+) -> None:
+    path = stage.directory / "report.tar.gz"
+    made(path)
+    before = os.lstat(path)
+
+    outcome = stage.run("bundle", str(path), *force, "--json")
+
+    assert outcome.status == 1
+    assert outcome.error["code"] == "bundle-exists"
+    assert what in outcome.error["error"]
+    after = os.lstat(path)
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert not (stage.directory / "nothing").exists()
+
+
+def test_the_journal_is_not_replaced_by_an_archive(attached: Machine) -> None:
+    before = attached.journal.stat().st_ino
+
+    outcome = attached.run("bundle", str(attached.journal), "--force")
+
+    assert outcome.status == 2
+    assert attached.journal.stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--operations", "00000000199999999999999999999999"),
+        ("--operations", "0"),
+        ("--operations", "1000001"),
+        ("--operations", "1e3"),
+        ("--max-size", "9" * 5000),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(stage: Stage, words: tuple[str, ...]) -> None:
+    outcome = stage.run("bundle", str(stage.directory / "report.tar.gz"), *words)
+
+    assert outcome.status == 2
+    assert len(outcome.stderr) < 1000
+    assert not (stage.directory / "report.tar.gz").exists()
+
+
 @pytest.mark.parametrize("where", ["nowhere/report.tar.gz", "."])
 def test_a_place_that_cannot_be_is_refused_at_once(machine: Machine, where: str) -> None:
     outcome = machine.run("bundle", str(machine.stage.directory / where), "--force", "--json")
@@ -416,7 +614,7 @@ def test_a_place_that_cannot_be_is_refused_at_once(machine: Machine, where: str)
 
 
 def test_two_at_once_write_two(machine: Machine) -> None:
-    command = [*machine.node.command(), NETLOOM, "bundle", "--cache-dir", str(machine.stage.cache)]
+    command = [*machine.node.command(), NETLOOM, "bundle", "--json", "--cache-dir", str(machine.stage.cache)]
     processes = [
         subprocess.Popen(command, env=machine.stage.env, cwd=machine.stage.directory, stdout=subprocess.PIPE)
         for _ in range(3)

@@ -62,7 +62,7 @@ def test_a_link_to_a_directory_is_as_good_as_the_directory(stage: Stage) -> None
 
     assert [stage.cni(verb, "mynet", NETNS).status for verb in ("add", "check")] == [0, 0]
     assert len(os.listdir(stage.directory / "real" / "results")) == 1
-    assert [it["netns"] for it in stage.cni("attachments").document] == [NETNS]
+    assert [it["netns"] for it in stage.cni("attachments", "--json").document] == [NETNS]
     assert stage.cni("del", "mynet", NETNS).status == 0
     assert os.listdir(stage.directory / "real" / "results") == []
 

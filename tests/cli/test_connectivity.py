@@ -61,6 +61,7 @@ def run(machine: Machine, *words: str, **env: str) -> Outcome:
         "connectivity",
         "--cache-dir",
         str(machine.stage.cache),
+        "--json",
         *words,
     ]
     done = subprocess.run(
@@ -72,7 +73,15 @@ def run(machine: Machine, *words: str, **env: str) -> Outcome:
 
 def started(machine: Machine, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*machine.node.command(), NETLOOM, "connectivity", "--cache-dir", str(machine.stage.cache), *words],
+        [
+            *machine.node.command(),
+            NETLOOM,
+            "connectivity",
+            "--json",
+            "--cache-dir",
+            str(machine.stage.cache),
+            *words,
+        ],
         env=machine.stage.env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -501,7 +510,7 @@ def in_the_middle(machine: Machine) -> bool:
     return eventually(lambda: len(machine.listed()) == 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_whoever_ends_it_finds_nothing_left(slow: Machine, number: signal.Signals) -> None:
     process = started(slow)
     assert in_the_middle(slow)

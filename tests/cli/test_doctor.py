@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
 
 def found(machine: Machine, *words: str) -> dict[str, dict[str, Any]]:
-    return {it["code"]: it for it in machine.run("doctor", *words).document["findings"]}
+    return {it["code"]: it for it in machine.run("doctor", "--json", *words).document["findings"]}
 
 
 # What it says.
@@ -29,7 +29,7 @@ def found(machine: Machine, *words: str) -> dict[str, dict[str, Any]]:
 
 def test_on_a_sound_node_every_look_is_taken_and_finds_nothing(machine: Machine) -> None:
     machine.attach(machine.node.container())
-    document = machine.run("doctor").document
+    document = machine.run("doctor", "--json").document
     assert [(it["look"], it["findings"]) for it in document["looks"]] == [(it.name, 0) for it in LOOKS]
     assert {it["feature"] for it in document["features"]} >= {"veth", "nftables", "nat"}
     assert machine.on_a_terminal("doctor").stdout.startswith("nothing is wrong")
@@ -51,7 +51,7 @@ def test_findings_with_one_remedy_stand_together(machine: Machine) -> None:
     machine.end_agent()
     for link in machine.node.links():
         machine.node.inside("ip", "link", "set", link, "down")
-    listed = machine.run("doctor", "--only", "object-missing").document["findings"]
+    listed = machine.run("doctor", "--json", "--only", "object-missing").document["findings"]
     assert len({it["subject"] for it in listed}) == 2
     shown = machine.on_a_terminal("doctor", "--only", "object-missing").stdout
     assert shown.count("  next: ") == 1
@@ -61,13 +61,15 @@ def test_warnings_alone_leave_the_status_at_0(machine: Machine) -> None:
     (machine.stage.networks / "05-other.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge"}]}'
     )
-    outcome = machine.run("doctor")
+    outcome = machine.run("doctor", "--json")
     assert (outcome.status, [it["severity"] for it in outcome.document["findings"]]) == (0, ["warning"])
 
 
-def test_without_a_journal_the_machine_itself_is_looked_at(bare: Machine) -> None:
-    outcome = bare.run("doctor")
-    assert (outcome.status, outcome.document["findings"]) == (0, [])
+def test_a_machine_that_is_no_node_yet_is_told_what_status_says(bare: Machine) -> None:
+    outcome = bare.run("doctor", "--json")
+    assert [it["code"] for it in outcome.document["findings"]] == ["agent-not-running", "network-none"]
+    assert outcome.status == bare.run("status").status == 1
+    assert outcome.document["findings"] == bare.run("status", "--json").document["findings"]
     assert outcome.document["features"]
 
 
@@ -76,7 +78,9 @@ def test_without_a_journal_the_machine_itself_is_looked_at(bare: Machine) -> Non
 
 def test_only_one_look_is_taken_if_only_one_is_asked_for(machine: Machine) -> None:
     machine.plugin.unlink()
-    assert [it["look"] for it in machine.run("doctor", "--only", "disk").document["looks"]] == ["disk"]
+    assert [it["look"] for it in machine.run("doctor", "--json", "--only", "disk").document["looks"]] == [
+        "disk"
+    ]
     assert list(found(machine, "--only", "plugin-missing")) == ["plugin-missing"]
     assert found(machine, "--only", "plugin-differs", "--only", "clock") == {}
 
@@ -89,7 +93,7 @@ def test_a_look_that_does_not_exist_is_an_error_of_usage(machine: Machine) -> No
 def test_a_look_that_fails_does_not_hide_the_others(machine: Machine) -> None:
     machine.plugin.unlink()
     prefix = ("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
-    document = machine.run("doctor", prefix=prefix).document
+    document = machine.run("doctor", "--json", prefix=prefix).document
     codes = {it["code"] for it in document["findings"]}
     assert {"feature-missing", "plugin-missing"} <= codes
 
@@ -177,13 +181,13 @@ def test_a_runtime_that_looks_elsewhere_is_named(machine: Machine, own_etc: Path
         'version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\n'
         'bin_dir = "/usr/lib/cni"\nconf_dir = "/etc/cni/net.d"\n'
     )
-    listed = machine.run("doctor", "--only", "runtimes").document["findings"]
+    listed = machine.run("doctor", "--json", "--only", "runtimes").document["findings"]
     assert [(it["code"], it["subject"]) for it in listed] == [("runtime-elsewhere", "containerd")] * 2
     config.write_text(
         'version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\n'
         f'bin_dir = "{machine.stage.plugins}"\nconf_dir = "{machine.stage.networks}"\n'
     )
-    assert machine.run("doctor", "--only", "runtimes").document["findings"] == []
+    assert machine.run("doctor", "--json", "--only", "runtimes").document["findings"] == []
 
 
 # What it mends.
@@ -191,7 +195,7 @@ def test_a_runtime_that_looks_elsewhere_is_named(machine: Machine, own_etc: Path
 
 def test_what_would_be_mended_is_said_and_not_done(machine: Machine) -> None:
     machine.plugin.unlink()
-    document = machine.run("doctor", "--fix", "--dry-run").document
+    document = machine.run("doctor", "--json", "--fix", "--dry-run").document
     (fix,) = document["fixed"]
     assert (fix["code"], fix["subject"], fix["done"]) == ("plugin-missing", str(machine.plugin), False)
     assert [it["code"] for it in document["findings"]] == ["plugin-missing"]
@@ -200,7 +204,7 @@ def test_what_would_be_mended_is_said_and_not_done(machine: Machine) -> None:
 
 def test_what_is_mended_is_said_and_gone(machine: Machine) -> None:
     machine.plugin.unlink()
-    outcome = machine.run("doctor", "--fix")
+    outcome = machine.run("doctor", "--json", "--fix")
     (fix,) = outcome.document["fixed"]
     assert (outcome.status, fix["done"], outcome.document["findings"]) == (0, True, [])
     assert os.access(machine.plugin, os.X_OK)
@@ -211,7 +215,7 @@ def test_what_cannot_be_mended_is_said_with_the_reason(machine: Machine) -> None
     machine.plugin.unlink()
     machine.plugin.mkdir()
     (machine.plugin / "inside").touch()
-    outcome = machine.run("doctor", "--fix")
+    outcome = machine.run("doctor", "--json", "--fix")
     assert (outcome.status, outcome.document["fixed"]) == (1, [])
     machine.stage.plugins.joinpath("netloom", "inside").unlink()
     machine.plugin.rmdir()
@@ -228,7 +232,7 @@ def test_what_an_agent_can_mend_is_mended_by_it_at_once(machine: Machine) -> Non
     assert eventually(lambda: len(machine.node.links()) == 1)
     machine.node.in_container(lacking, "ip", "route", "del", "default")
     assert {"netns-stale", "object-missing"} <= found(machine).keys()
-    document = machine.run("doctor", "--fix").document
+    document = machine.run("doctor", "--json", "--fix").document
     assert {it["code"] for it in document["fixed"] if it["done"]} == {"netns-stale", "object-missing"}
     assert document["findings"] == []
 

@@ -21,7 +21,7 @@ from .machine import Machine
 
 pytestmark = pytest.mark.kernel
 
-PURGE = ("down", "--purge", "--yes")
+PURGE = ("down", "--purge", "--yes", "--json")
 
 
 def purged(machine: Machine) -> dict[str, list[object]]:
@@ -35,7 +35,7 @@ def purged(machine: Machine) -> dict[str, list[object]]:
 def test_the_agent_ends_and_containers_keep_their_networks(machine: Machine) -> None:
     process = machine.agent
     machine.attach(machine.node.container())
-    outcome = machine.run("down")
+    outcome = machine.run("down", "--json")
     assert outcome.document == {"agent": {"change": "stopped", "process": process}}
     assert machine.agent is None
     assert machine.reaches("10.78.0.1")
@@ -48,18 +48,31 @@ def test_what_is_deleted_while_no_agent_runs_is_gone_after_the_next_up(machine: 
     machine.attach(container)
     machine.run("down")
     assert machine.cni("del", container).status == 0
-    assert machine.run("status").document["intents"] == 1
+    assert machine.run("status", "--json").document["intents"] == 1
     machine.brought_up()
     assert machine.listed() == []
     assert machine.node.links() == []
 
 
-@pytest.mark.parametrize("words", [["down"], ["down", "--json"]], ids=" ".join)
-def test_no_agent_is_fine(bare: Machine, words: list[str]) -> None:
-    outcome = bare.run(*words)
+def test_no_agent_is_fine(bare: Machine) -> None:
+    outcome = bare.run("down", "--json")
     assert outcome.status == 0
     assert outcome.document == {"agent": {"change": "not running", "process": None}}
     assert not bare.node.state_dir.exists()
+
+
+def test_where_nothing_is_installed_it_says_that_nothing_was_found(bare: Machine) -> None:
+    outcome = bare.run("down")
+    assert (outcome.status, outcome.stderr) == (0, "")
+    assert outcome.stdout.startswith("nothing of netloom was found")
+    assert "keep their networks" not in outcome.stdout
+
+
+def test_what_is_left_of_a_node_without_an_agent_is_not_nothing(machine: Machine) -> None:
+    machine.run("down")
+    for _ in range(2):
+        assert "keep their networks" in machine.run("down").stdout
+        machine.plugin.unlink(missing_ok=True)
 
 
 def test_on_a_terminal_it_says_what_goes_on_without_the_agent(machine: Machine) -> None:
@@ -105,7 +118,7 @@ def test_an_agent_that_does_not_end_is_named_with_what_to_do(machine: Machine) -
     os.kill(process, signal.SIGSTOP)
     began = time.monotonic()
     outcome = machine.run("down", "--timeout", "2", "--json")
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 8
     assert outcome.status == 124
     assert "SIGSTOP" in outcome.error["error"]
     assert f"`kill -CONT {process}`" in outcome.error["next"]
@@ -120,7 +133,7 @@ def process_status(process: int, field: str) -> str:
 def test_an_agent_that_is_not_ready_yet_is_ended_too(bare: Machine) -> None:
     started = bare.node.start(environment={"NETLOOM_FAILPOINT": "recovery.node:stop"}, ready=False)
     assert eventually(lambda: process_status(started.pid, "State") == "T")
-    down = bare.stage.start("down", prefix=bare.node.command())
+    down = bare.stage.start("down", "--json", prefix=bare.node.command())
     assert eventually(lambda: int(process_status(started.pid, "ShdPnd"), 16) & 1 << signal.SIGTERM - 1 != 0)
     os.kill(started.pid, signal.SIGCONT)
     said, _ = down.communicate(timeout=20)
@@ -244,7 +257,7 @@ def test_a_purge_of_a_journal_that_a_later_version_wrote_is_refused(machine: Mac
     connection.close()
     outcome = machine.run(*PURGE)
     assert outcome.status == 1
-    assert "99" in outcome.said["error"]
+    assert "99" in outcome.error["error"]
     assert machine.journal.exists()
     assert len(machine.node.links()) == 1
 
@@ -279,7 +292,7 @@ def test_a_person_is_asked_also_if_no_journal_tells_what_is_attached(machine: Ma
 def test_a_purge_says_on_a_terminal_what_went(machine: Machine) -> None:
     container = machine.node.container()
     machine.attach(container)
-    shown = machine.on_a_terminal(*PURGE).stdout.splitlines()
+    shown = machine.on_a_terminal("down", "--purge", "--yes").stdout.splitlines()
     assert f"removed  {machine.conflist}" in shown
     assert "removed  nft table inet netloom" in shown
     assert any(line.startswith("removed  attachment netloom/") for line in shown)
@@ -302,23 +315,7 @@ def test_a_purge_removes_what_netloom_cni_has_kept_of_our_network(machine: Machi
     assert len([it for it in outcome.document["removed"] if it.startswith(results)]) == 2
 
 
-def test_a_purge_leaves_results_of_runtimes_and_of_other_networks(machine: Machine) -> None:
-    machine.stage.recorded_network("other")
-    chained = [json.loads(machine.conflist.read_text())["plugins"][0], {"type": "recording"}]
-    machine.stage.network("chained", *chained, version="1.0.0")
-    cache = ("--cache-dir", str(machine.stage.cache))
-    container = machine.node.container()
-    netns = f"/run/netns/{container}"
-    machine.attach(container, "--container-id", "of-a-runtime")
-    for network in ("other", "chained"):
-        assert machine.run("cni", "add", network, netns, "-i", network, *cache).status == 0
-    before = cached(machine)
-    outcome = machine.run(*PURGE, *cache)
-    assert (outcome.status, cached(machine)) == (0, before)
-    assert f"2 results in {machine.stage.cache}/results" in [it["what"] for it in outcome.document["kept"]]
-
-
-def test_a_purge_knows_results_by_the_network_when_the_journal_is_lost(machine: Machine) -> None:
+def test_a_purge_knows_results_by_their_plugin_when_the_journal_is_lost(machine: Machine) -> None:
     machine.attach(machine.node.container())
     machine.run("down")
     for path in machine.node.state_dir.glob("journal.db*"):

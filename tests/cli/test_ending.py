@@ -193,6 +193,14 @@ def test_output_that_cannot_be_written_is_one_sentence(stage: Stage, words: str,
     assert len(outcome.stderr.splitlines()) <= 3
 
 
+def test_output_that_cannot_be_written_is_an_error_for_programs_too(stage: Stage) -> None:
+    stage.recording_plugin()
+
+    outcome = stage.shell("netloom cni version recording --json >/dev/full")
+
+    assert (outcome.status, outcome.error["code"]) == (1, "output-unwritable")
+
+
 def test_a_closed_stdin_is_one_sentence(stage: Stage) -> None:
     outcome = stage.shell("netloom cni convert --to 1.0.0 <&-")
 

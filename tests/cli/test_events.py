@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kernel
 
 
 def events(machine: Machine, *words: str) -> list[Any]:
-    outcome = machine.run("events", *words)
+    outcome = machine.run("events", "--json", *words)
     assert (outcome.status, outcome.stderr) == (0, "")
     return [json.loads(line) for line in outcome.stdout.splitlines()]
 
@@ -72,7 +72,7 @@ class Following:
 
 @contextmanager
 def following(machine: Machine, *words: str) -> Iterator[Following]:
-    process = machine.stage.start("events", "--follow", *words, prefix=machine.node.command())
+    process = machine.stage.start("events", "--follow", "--json", *words, prefix=machine.node.command())
     try:
         yield Following(process)
     finally:
@@ -225,7 +225,9 @@ def test_names_that_would_steer_a_terminal_do_not(machine: Machine) -> None:
 
 
 def test_a_machine_that_was_never_a_node_has_none(bare: Machine) -> None:
-    assert bare.run("events") == Outcome(0, "", "")
+    assert bare.run("events", "--json") == Outcome(0, "", "")
+    said = bare.run("events")
+    assert (said.status, said.stdout.count("\n"), said.stderr) == (0, 1, "")
 
 
 def test_a_journal_that_is_gone_is_an_error_with_its_code(machine: Machine) -> None:

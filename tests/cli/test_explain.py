@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator
@@ -159,11 +161,9 @@ def test_a_local_clock_is_understood_for_an_address(shop: Shop) -> None:
 def test_before_the_log_begins_nothing_is_claimed(shop: Shop) -> None:
     outcome = shop.explain("10.78.0.2", "--at", "3d ago")
     assert outcome.status == 1
-    assert outcome.document["address"]["at"] == {
-        "time": outcome.document["address"]["at"]["time"],
-        "known": False,
-        "holder": None,
-    }
+    at = outcome.document["address"]["at"]
+    assert (at["known"], at["holder"]) == (False, None)
+    assert "begins at" in at["why"]
 
 
 def test_who_has_an_address_now_is_told_in_both_families(shop: Shop) -> None:
@@ -217,6 +217,18 @@ def test_names_that_look_like_it_are_offered(shop: Shop) -> None:
     assert "shop/api-0" in shop.explain("shop/apl-0").document["absence"]["similar"]
     assert "pool-exhausted" in shop.explain("pool-exhaust").document["absence"]["similar"]
     assert shop.id in shop.explain(f"{shop.id[:16]}zzzz").document["absence"]["similar"]
+
+
+def test_a_namespace_of_that_name_elsewhere_is_offered_by_its_path_and_never_the_word_itself(
+    machine: Machine, tmp_path: Path
+) -> None:
+    path = tmp_path / "xenon"
+    path.symlink_to(f"/run/netns/{machine.node.container()}")
+    cache = ("--cache-dir", str(machine.stage.cache))
+    assert machine.run("cni", "add", "netloom", str(path), *cache).status == 0
+    document = machine.run("explain", "xenon", "--json").document
+    assert document["absence"]["similar"] == [str(path)]
+    assert machine.run("explain", str(path)).status == 0
 
 
 def test_a_file_that_runtimes_load_first_is_named(shop: Shop) -> None:
@@ -285,6 +297,73 @@ def test_a_pod_that_two_namespaces_have_lists_them(shop: Shop) -> None:
     outcome = shop.explain("twin")
     assert outcome.status == 2
     assert all(f"{it}/twin" in outcome.error["error"] for it in ("east", "west"))
+
+
+def of_podman(machine: Machine, name: str, container_id: str) -> str:
+    """A container as podman attaches it: its name is a pod's, of no namespace. The path of its namespace."""
+    container = machine.node.container()
+    variables = {"CNI_CONTAINERID": container_id, "CNI_ARGS": f"IgnoreUnknown=1;K8S_POD_NAME={name}"}
+    config = json.loads(machine.conflist.read_text())
+    document = {**config["plugins"][0], "name": config["name"], "cniVersion": config["cniVersion"]}
+    machine.node.add(container, json.dumps(document).encode(), **variables)
+    return f"/run/netns/{container}"
+
+
+def advised(outcome: Outcome) -> list[list[str]]:
+    """The commands that a name with several meanings is answered with, as a shell takes them."""
+    assert (outcome.status, outcome.stdout, outcome.error["code"]) == (2, "", "ambiguous-name")
+    return [shlex.split(it) for it in re.findall(r"`([^`]*)`", outcome.error["next"])]
+
+
+@pytest.mark.parametrize("command", ["explain", "inspect", "check"])
+def test_each_command_that_an_ambiguous_name_is_answered_with_picks_another(
+    machine: Machine, command: str
+) -> None:
+    name = machine.node.container()
+    machine.attach(name)  # by the path of its namespace
+    ids = ["3f2a9c81" * 8, "4f2a9c81" * 8]
+    for it in ids:
+        of_podman(machine, name, it)
+    (namespace,) = [it["containerID"] for it in machine.listed() if it["containerID"] not in ids]
+    commands = advised(machine.run(command, name, "--json"))
+    assert len(commands) == 3
+    found = []
+    for program, *words in commands:
+        assert program == "netloom"
+        outcome = machine.run(*words)
+        assert outcome.status == 0, outcome.stderr
+        found.append(machine.run("inspect", words[1], "--json").document)
+    assert sorted(it["containerID"] for (it,) in found) == sorted([namespace, *ids])
+
+
+def test_a_container_that_has_the_name_of_a_pod_can_be_picked(machine: Machine) -> None:
+    name = "shop"
+    of_podman(machine, "other", name)
+    of_podman(machine, name, "3f2a9c81" * 8)
+    commands = advised(machine.run("explain", name, "--limit", "3", "--json"))
+    told = [machine.run(*words).document for _, *words in commands]
+    assert {it["operations"][-1]["containerID"] for it in told} == {name, "3f2a9c81" * 8}
+    assert all(words[-3:] == ["--limit", "3", "--json"] for words in commands)
+
+
+def test_names_that_look_like_it_are_not_offered_where_several_have_them(machine: Machine) -> None:
+    for number in (3, 4):
+        of_podman(machine, "shop", f"{number}f2a9c81" * 8)
+    of_podman(machine, "other", "shop")
+    similar = machine.run("explain", "/shop", "--json").document["absence"]["similar"]
+    assert "shop" not in similar
+    assert len(similar) == 3
+    assert all(machine.run("explain", it).status == 0 for it in similar)
+
+
+@pytest.mark.parametrize("columns", [80, 120, 160])
+def test_tables_fit_the_terminal_and_nothing_of_them_is_cut(shop: Shop, columns: int) -> None:
+    whole = shop.machine.run("explain", "shop/api-2").stdout
+    shown = shop.machine.on_a_terminal("explain", "shop/api-2", columns=columns).stdout
+    table = shown.partition("\nWHEN ")[2].partition("\n\n")[0].splitlines()
+    assert max(map(len, table[1:])) <= columns
+    assert "…" not in whole + shown
+    assert sorted(shown.split()) == sorted(whole.split())
 
 
 @pytest.mark.parametrize("code", ["105", "pool-exhausted", "never-asked", "POOL-EXHAUSTED"])
@@ -417,6 +496,7 @@ def test_an_attachment_whose_del_waits_says_so(machine: Machine) -> None:
     assert machine.cni("del", container).status == 0
     outcome = machine.run("explain", container, "--json")
     assert (outcome.status, codes(outcome)) == (1, ["queued-dels"])
+    assert outcome.document["findings"][0]["severity"] == "warning"
     assert outcome.document["attachments"][0]["queued"]
 
 

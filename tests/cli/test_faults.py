@@ -30,7 +30,7 @@ KEY = re.compile(r"netloom/[^/]+/eth0")
 
 
 def findings(machine: Machine, command: str, *words: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = machine.run(command, *words).document["findings"]
+    found: list[dict[str, Any]] = machine.run(command, "--json", *words).document["findings"]
     return found
 
 
@@ -69,12 +69,13 @@ def attached(machine: Machine) -> str:
 def test_a_node_that_is_well_has_nothing_to_complain_of(machine: Machine) -> None:
     machine.attach(machine.node.container())
     for command in ("status", "doctor"):
-        outcome = machine.run(command)
+        outcome = machine.run(command, "--json")
         assert (outcome.status, outcome.document["findings"]) == (0, [])
 
 
-def test_a_machine_that_is_no_node_has_nothing_to_complain_of(bare: Machine) -> None:
-    assert findings(bare, "doctor") == []
+def test_a_machine_that_is_no_node_says_so_in_status_and_doctor(bare: Machine) -> None:
+    for command in ("status", "doctor"):
+        assert [it["code"] for it in findings(bare, command)] == ["agent-not-running", "network-none"]
 
 
 # The agent.
@@ -164,7 +165,7 @@ def test_a_journal_that_is_read_only(bare: Machine) -> None:
     for command in ("status", "doctor"):
         assert found(bare, "journal-read-only", by=command)["subject"] == str(bare.journal)
     # What it knows can still be read.
-    assert bare.run("status").document["attachments"]["committed"] == 1
+    assert bare.run("status", "--json").document["attachments"]["committed"] == 1
     run_remedies(bare, found(bare, "journal-read-only"))
     assert is_gone(bare, "journal-read-only")
 
@@ -239,7 +240,7 @@ def test_a_plugin_of_another_version(machine: Machine) -> None:
 def test_a_plugin_that_cannot_be_executed(machine: Machine) -> None:
     machine.plugin.chmod(0o644)
     assert found(machine, "plugin-not-executable")["subject"] == str(machine.plugin)
-    assert machine.run("doctor", "--fix").document["findings"] == []
+    assert machine.run("doctor", "--json", "--fix").document["findings"] == []
 
 
 # The kernel and its settings.
@@ -285,17 +286,17 @@ def test_a_library_that_is_missing(machine: Machine) -> None:
     libraries = " ".join(map(str, Path("/usr/lib").rglob("libnftables.so.1*")))
     hidden = f'for it in {libraries}; do mount --bind /dev/null "$it"; done; exec "$@"'
     prefix = ("unshare", "--mount", "sh", "-c", hidden, "sh")
-    listed = machine.run("doctor", "--only", "features", prefix=prefix).document["findings"]
+    listed = machine.run("doctor", "--json", "--only", "features", prefix=prefix).document["findings"]
     assert {(it["code"], it["subject"]) for it in listed} == {("package-missing", "libnftables1")}
     assert all(it["next"] for it in listed)
-    assert machine.run("doctor", "--only", "features").document["findings"] == []
+    assert machine.run("doctor", "--json", "--only", "features").document["findings"] == []
 
 
 def test_a_kernel_that_does_not_let_netloom_make_links(machine: Machine) -> None:
     prefix = ("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
-    listed = machine.run("doctor", "--only", "features", prefix=prefix).document["findings"]
+    listed = machine.run("doctor", "--json", "--only", "features", prefix=prefix).document["findings"]
     assert ("feature-missing", "veth") in {(it["code"], it["subject"]) for it in listed}
-    assert machine.run("doctor", "--only", "features").document["findings"] == []
+    assert machine.run("doctor", "--json", "--only", "features").document["findings"] == []
 
 
 @pytest.mark.usefixtures("attached")

@@ -107,7 +107,9 @@ class Street(NamedTuple):
         return all(self.machine.node.ping(self.one, address) for address in self.addresses)
 
     def findings(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.machine.run("doctor", "--only", "firewall").document["findings"]
+        found: list[dict[str, Any]] = self.machine.run("doctor", "--json", "--only", "firewall").document[
+            "findings"
+        ]
         return found
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import signal
+import socket
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -132,7 +136,7 @@ def test_what_would_go_goes(calm: Machine) -> None:
 def test_addresses_of_what_went_rest(calm: Machine) -> None:
     died(calm)
     garbage(calm)
-    assert [it["resting"] for it in calm.run("pools").document["pools"]] == [1, 1]
+    assert [it["resting"] for it in calm.run("pools", "--json").document["pools"]] == [1, 1]
 
 
 def test_it_is_written_down_that_an_operator_asked(calm: Machine) -> None:
@@ -216,7 +220,7 @@ def test_a_del_that_waits_is_done(calm: Machine) -> None:
     calm.node.start("--tick", "60")
     # An agent does it when it starts; one that came since is done by the question.
     assert calm.listed() == []
-    assert garbage(calm) == {"dryRun": False, "removed": [], "kept": [], "left": []}
+    assert garbage(calm) == {"dryRun": False, "removed": [], "kept": [], "left": [], "results": []}
 
 
 def test_a_del_that_cannot_be_read_is_kept_and_named(calm: Machine) -> None:
@@ -228,12 +232,55 @@ def test_a_del_that_cannot_be_read_is_kept_and_named(calm: Machine) -> None:
     assert named(found["kept"]) == [("queued DEL", str(intents / "0000.del.unreadable"))]
 
 
+def cached(machine: Machine) -> list[str]:
+    return sorted(map(str, (machine.stage.cache / "results").iterdir()))
+
+
+def test_the_result_of_what_went_goes_with_it(calm: Machine) -> None:
+    cache = ("--cache-dir", str(calm.stage.cache))
+    calm.attach(calm.node.container())
+    (of_the_living,) = cached(calm)
+    died(calm)
+    both = cached(calm)
+    (result,) = set(both) - {of_the_living}
+    assert (garbage(calm, "--dry-run", *cache)["results"], cached(calm)) == ([result], both)
+    assert garbage(calm, *cache)["results"] == [result]
+    assert cached(calm) == [of_the_living]
+
+
+def test_a_result_of_a_container_that_came_back_stays(calm: Machine) -> None:
+    """Under its name, and with its path, before anybody had collected what was left of the first."""
+    container = calm.node.container()
+    calm.attach(container)
+    calm.node.remove_container(container)
+    assert eventually(lambda: not calm.node.links())
+    calm.node.container(container)
+    before = cached(calm)
+    found = garbage(calm, "--cache-dir", str(calm.stage.cache))
+    assert ([it["kind"] for it in found["removed"]], found["results"]) == (["attachment"], [])
+    assert cached(calm) == before
+
+
+def test_a_result_in_which_another_plugin_has_a_part_stays(calm: Machine) -> None:
+    calm.stage.recording_plugin("last")
+    ours = json.loads(calm.conflist.read_text())["plugins"][0]
+    calm.stage.network("chained", ours, "last", version="1.0.0")
+    container = calm.node.container(f"chained{os.getpid()}-{id(calm):x}")
+    cache = ("--cache-dir", str(calm.stage.cache))
+    assert calm.run("cni", "add", "chained", f"/run/netns/{container}", *cache).status == 0
+    before = cached(calm)
+    calm.node.remove_container(container)
+    assert eventually(lambda: not calm.node.links())
+    assert len(garbage(calm, *cache)["removed"]) == 1
+    assert cached(calm) == before
+
+
 def test_results_in_the_cache_of_others_are_never_touched(calm: Machine) -> None:
     stale = calm.stage.cache / "results" / "other-gone-eth0"
     stale.parent.mkdir(parents=True, exist_ok=True)
     stale.write_text("{}")
     died(calm)
-    garbage(calm)
+    garbage(calm, "--cache-dir", str(calm.stage.cache))
     assert stale.read_text() == "{}"
 
 
@@ -244,6 +291,29 @@ def test_without_an_agent_only_a_dry_run_works(calm: Machine) -> None:
     outcome = calm.run("gc", "--json")
     assert (outcome.status, outcome.stdout, outcome.error["code"]) == (1, "", "agent-not-running")
     assert len(calm.listed()) == 1
+
+
+def test_an_agent_that_is_halted_is_not_waited_for(calm: Machine) -> None:
+    died(calm)
+    assert calm.node.agent is not None
+    calm.node.agent.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    outcome = calm.run("gc", "--json")
+    assert time.monotonic() - began < 30
+    assert (outcome.status, outcome.stdout, outcome.error["code"]) == (124, "", "agent-halted")
+    calm.node.agent.send_signal(signal.SIGCONT)
+    assert len(garbage(calm)["removed"]) == 1
+
+
+def test_whoever_listens_and_says_nothing_is_soon_given_up(calm: Machine) -> None:
+    calm.node.stop()
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(calm.node.socket))
+        mute.listen()
+        began = time.monotonic()
+        outcome = calm.run("gc", "--json")
+        assert time.monotonic() - began < 60
+    assert (outcome.status, outcome.stdout, outcome.error["code"]) == (124, "", "agent-silent")
 
 
 def test_an_agent_that_makes_containers_come_and_go_has_nothing_left_over(machine: Machine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -10,7 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from netloom import __version__
+from netloom.cli.place import CONF_DIR, PLUGIN_DIR, SOCKET, STATE_DIR
 from netloom.cli.tree import TREE, Command
+from netloom.cni.lock import LOCK_FILE
 
 from .stage import Outcome, Stage
 
@@ -64,8 +67,68 @@ def test_an_unknown_command_is_named_with_a_list_of_those_there_are(stage: Stage
     outcome = stage.run(*words)
 
     assert (outcome.status, outcome.stdout) == (2, "")
-    assert "'unknown'" in outcome.stderr.splitlines()[0]
-    assert f"\n  {'add' if words[0] == 'cni' else 'cni'} " in outcome.stderr
+    assert "'unknown'" in outcome.said["error"]
+    assert f" {'add' if words[0] == 'cni' else 'cni'}, " in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("statsu", "status"),
+        ("cni chekc", "check"),
+        ("up --jsno", "--json"),
+        ("cni add --ifnmae=eth1", "--ifname"),
+        ("ls --stat-dir /x", "--state-dir"),
+    ],
+)
+def test_what_is_misspelt_is_told_as_it_may_be_meant(stage: Stage, words: str, meant: str) -> None:
+    outcome = stage.run(*words.split())
+
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert outcome.said["next"].startswith(f"did you mean {meant}? ")
+
+
+@pytest.mark.parametrize("words", ["top --once", "up --unlike", "ls --netns x", "frobnicate"])
+def test_what_is_like_nothing_is_not_taken_for_something(stage: Stage, words: str) -> None:
+    outcome = stage.run(*words.split())
+
+    assert outcome.status == 2
+    assert "did you mean" not in outcome.stderr
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+@pytest.mark.parametrize("command", [*COMMANDS, *GROUPS, ""])
+def test_help_is_as_wide_as_the_terminal_and_a_hundred_columns_at_most(
+    stage: Stage, command: str, columns: int
+) -> None:
+    outcome = stage.on_a_terminal(*command.split(), "--help", columns=columns)
+
+    # A command that somebody copies is left whole.
+    lines = [it for it in outcome.stdout.splitlines() if not it.startswith(("  netloom ", "  CAP_ARGS="))]
+    assert (outcome.status, outcome.stderr) == (0, "")
+    assert max(map(len, lines)) <= min(columns, 100)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "unknown",
+        "cni --unknown",
+        "cni unknown",
+        "up --unknown",
+        "cni add mynet",
+        "up --mtu wide",
+        "completion tcsh",
+    ],
+)
+def test_every_wrong_call_is_told_like_any_other_error(stage: Stage, words: str) -> None:
+    told, for_programs = stage.run(*words.split()), stage.run(*words.split(), "--json")
+
+    assert (told.status, told.stdout) == (for_programs.status, for_programs.stdout) == (2, "")
+    assert list(told.said) == ["error", "next", "more"]
+    assert told.said["more"] == for_programs.error["see"] == "netloom explain usage"
+    assert for_programs.error["code"] == "usage"
+    assert for_programs.error["next"]
 
 
 @pytest.mark.parametrize("words", ["cni --timeout 5 -h", "help cni add", "cni help add", "help cni", "help"])
@@ -81,14 +144,14 @@ def test_options_without_a_command_are_an_error(stage: Stage, words: str) -> Non
     outcome = stage.run(*words.split())
 
     assert (outcome.status, outcome.stdout) == (2, "")
-    assert "no command is given" in outcome.stderr.splitlines()[0]
+    assert "no command is given" in outcome.said["error"]
 
 
 def test_arguments_that_are_missing_are_named_and_no_others(stage: Stage) -> None:
     outcome = stage.run("cni", "add", "mynet")
 
     assert outcome.status == 2
-    assert outcome.stderr.splitlines()[-1].endswith("required: NETNS")
+    assert outcome.said["error"].endswith("required: NETNS")
 
 
 @pytest.mark.parametrize("seconds", ["0", "soon"])
@@ -96,7 +159,14 @@ def test_a_deadline_must_be_a_time(stage: Stage, seconds: str) -> None:
     outcome = stage.run("cni", "status", "mynet", f"--timeout={seconds}")
 
     assert outcome.status == 2
-    assert "--timeout" in outcome.stderr.splitlines()[-1]
+    assert "--timeout" in outcome.said["error"]
+
+
+def test_help_of_down_names_the_places_that_a_purge_removes(stage: Stage) -> None:
+    told = stage.run("down", "--help").stdout
+
+    for place in (STATE_DIR, os.path.dirname(SOCKET), CONF_DIR, PLUGIN_DIR, LOCK_FILE):
+        assert place in told
 
 
 def test_an_attachment_to_keep_must_have_both_names(stage: Stage) -> None:

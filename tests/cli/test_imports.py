@@ -46,6 +46,10 @@ def test_the_version_needs_neither_msgspec_nor_argparse(stage: Stage) -> None:
     assert modules.isdisjoint({"msgspec", "argparse", "asyncio", "netloom.cni"})
 
 
+def test_no_guess_is_prepared_for_who_makes_no_mistake(stage: Stage) -> None:
+    assert imported(stage, "ls", "--help").isdisjoint({"difflib", "netloom.cli.misspelt"})
+
+
 def test_help_needs_no_event_loop(stage: Stage) -> None:
     modules = imported(stage, "cni", "add", "--help")
 
@@ -61,7 +65,20 @@ def test_a_list_of_attachments_needs_neither_the_kernel_nor_the_agent(stage: Sta
     modules = imported(stage, "ls", "--state-dir", str(state_dir), "--socket", str(state_dir / "socket"))
 
     assert "netloom.cli.plan_facts" in modules
-    assert modules.isdisjoint({"asyncio", "subprocess", "netloom.agent", "netloom.kernel"})
+    assert modules.isdisjoint({"asyncio", "hashlib", "shutil", "subprocess"})
+    assert modules.isdisjoint({"netloom.agent", "netloom.cni.exec", "netloom.kernel"})
+
+
+@pytest.mark.parametrize("words", [("events",), ("explain", "105")])
+def test_the_log_is_read_without_an_event_loop(stage: Stage, words: tuple[str, ...]) -> None:
+    """Though the agent is asked first to write down what it knows."""
+    state_dir = stage.directory / "state"
+    with Journal(str(state_dir / "journal.db")):
+        place = ("--state-dir", str(state_dir), "--socket", str(state_dir / "socket"))
+    modules = imported(stage, *words, *place)
+
+    assert "netloom.cli.settling" in modules
+    assert modules.isdisjoint({"asyncio", "netloom.agent.node", "netloom.kernel"})
 
 
 def test_a_completion_needs_none_of_the_commands(stage: Stage) -> None:
@@ -86,4 +103,5 @@ def test_an_attachment_needs_no_event_loop_and_no_subprocess(stage: Stage) -> No
     modules = imported(stage, "cni", "add", stage.recorded_network(), "/ns", "--cache-dir", cache)
 
     assert stage.verbs == ["ADD"]
-    assert modules.isdisjoint({"asyncio", "subprocess", "netloom.cni.aio", "netloom.cni.plugin"})
+    assert modules.isdisjoint({"asyncio", "shutil", "subprocess", "netloom.cni.aio", "netloom.cni.plugin"})
+    assert not any(it.startswith("netloom.kernel") for it in modules)

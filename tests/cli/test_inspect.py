@@ -28,7 +28,7 @@ LIMITS = {"egressRate": 8_000_000, "egressBurst": 4_000_000}
 
 
 def inspected(machine: Machine, name: str) -> Any:
-    (found,) = machine.run("inspect", name).document
+    (found,) = machine.run("inspect", "--json", name).document
     return found
 
 
@@ -76,7 +76,7 @@ def test_what_is_missing_and_what_was_changed_is_told_apart(machine: Machine) ->
     machine.run("down")
     machine.node.in_container(container, "ip", "link", "set", "eth0", "mtu", "1400")
     machine.node.in_container(container, "ip", "route", "del", "default")
-    outcome = machine.run("inspect", container)
+    outcome = machine.run("inspect", "--json", container)
     assert outcome.status == 1
     (found,) = outcome.document
     states = {it["object"]: it for it in found["objects"] if it["state"] != "as planned"}
@@ -140,14 +140,14 @@ def test_a_namespace_that_is_gone_is_told_and_that_somebody_holds_it(machine: Ma
     try:
         assert eventually(lambda: _name(inside.pid) == "sleep")
         machine.node.remove_container(container)
-        (found,) = machine.run("inspect", listed["containerID"]).document
+        (found,) = machine.run("inspect", "--json", listed["containerID"]).document
         assert [it["code"] for it in found["findings"]] == ["netns-busy"]
         assert inside.pid in [it["process"] for it in found["netns"]["holders"]]
     finally:
         inside.send_signal(signal.SIGKILL)
         inside.communicate()
     assert eventually(lambda: not machine.node.links())
-    (found,) = machine.run("inspect", listed["containerID"]).document
+    (found,) = machine.run("inspect", "--json", listed["containerID"]).document
     assert [it["code"] for it in found["findings"]] == ["netns-stale"]
     assert (found["netns"]["presence"], found["counters"]) == ("gone", None)
 
@@ -160,7 +160,7 @@ def test_another_namespace_in_its_place_is_not_taken_for_it(machine: Machine) ->
     machine.node.remove_container(container)
     assert eventually(lambda: not machine.node.links())
     machine.node.container(container)
-    (found,) = machine.run("inspect", listed["containerID"]).document
+    (found,) = machine.run("inspect", "--json", listed["containerID"]).document
     assert found["netns"]["presence"] == "replaced"
     assert [it["code"] for it in found["findings"]] == ["netns-stale"]
 
@@ -169,14 +169,14 @@ def test_all_interfaces_of_a_container_are_shown(machine: Machine) -> None:
     container = machine.node.container()
     machine.attach(container)
     machine.attach(container, "-i", "net1")
-    assert [it["ifName"] for it in machine.run("inspect", container).document] == ["eth0", "net1"]
-    (second,) = machine.run("inspect", "10.78.0.2").document
+    assert [it["ifName"] for it in machine.run("inspect", "--json", container).document] == ["eth0", "net1"]
+    (second,) = machine.run("inspect", "--json", "10.78.0.2").document
     assert second["ifName"] == "net1"
 
 
 def test_what_is_not_attached_is_an_error_with_where_to_look(machine: Machine) -> None:
     outcome = machine.run("inspect", "nobody", "--json")
-    assert (outcome.status, outcome.document, outcome.error["code"]) == (1, [], "not-attached")
+    assert (outcome.status, outcome.stdout, outcome.error["code"]) == (1, "", "not-attached")
     assert "netloom explain nobody" in outcome.error["next"]
 
 
@@ -207,7 +207,7 @@ def test_a_plan_that_cannot_be_read_is_told(machine: Machine) -> None:
     # As a later version would have written it.
     with closing(sqlite3.connect(machine.journal)) as connection, connection:
         connection.execute("UPDATE attachment SET plan = ?", (b'{"version": 99, "objects": []}',))
-    outcome = machine.run("inspect", container)
+    outcome = machine.run("inspect", "--json", container)
     assert outcome.status == 1
     (found,) = outcome.document
     assert (found["objects"], found["mac"]) == (None, None)

@@ -23,7 +23,7 @@ def test_validate_finds_nothing_wrong_with_good_networks(stage: Stage) -> None:
     stage.network("first", {"type": "recording", "capabilities": {"portMappings": True, "mac": True}})
     stage.network("second", "recording", "recording", version="1.0.0")
 
-    outcome = stage.run("cni", "validate")
+    outcome = stage.run("cni", "validate", "--json")
 
     assert outcome.status == 0
     assert outcome.document == [
@@ -52,7 +52,7 @@ def test_validate_can_be_about_one_network(stage: Stage) -> None:
     stage.recorded_network("first")
     stage.network("second", "missing")
 
-    outcome = stage.run("cni", "validate", "first")
+    outcome = stage.run("cni", "validate", "--json", "first")
 
     assert outcome.status == 0
     assert [it["network"] for it in outcome.document] == ["first"]
@@ -79,7 +79,7 @@ def test_validate_reports_a_broken_file_among_good_ones(stage: Stage) -> None:
     (stage.networks / "01-broken.conflist").write_text('{"cniVersion": "1.1.0", "na')
     stage.network("third", "recording")
 
-    outcome = stage.run("cni", "validate")
+    outcome = stage.run("cni", "validate", "--json")
 
     assert outcome.status == 3
     found = {Path(it["path"]).name: it for it in outcome.document}
@@ -90,7 +90,7 @@ def test_validate_reports_a_broken_file_among_good_ones(stage: Stage) -> None:
 def test_validate_names_every_plugin_that_is_missing_or_too_old(stage: Stage) -> None:
     stage.network("mynet", "missing", stage.recording_plugin(), "absent", version="0.3.1")
 
-    outcome = stage.run("cni", "validate")
+    outcome = stage.run("cni", "validate", "--json")
 
     assert outcome.status == 3
     (finding,) = outcome.document
@@ -127,7 +127,7 @@ def test_validate_finds_the_keys_of_our_own_plugin_that_add_refuses(
     stage.recording_plugin("netloom")
     stage.network("shop", {"type": "netloom", **keys}, version="1.0.0")
 
-    outcome = stage.run("cni", "validate")
+    outcome = stage.run("cni", "validate", "--json")
 
     assert outcome.status == 3
     (error,) = outcome.document[0]["errors"]
@@ -145,11 +145,11 @@ def test_validate_names_a_bad_network_name_once(stage: Stage) -> None:
     stage.recording_plugin("netloom")
     stage.network("my shop", {"type": "netloom", "pools": POOLS}, version="1.0.0")
 
-    assert len(stage.run("cni", "validate").document[0]["errors"]) == 1
+    assert len(stage.run("cni", "validate", "--json").document[0]["errors"]) == 1
 
 
 def test_version_shows_what_a_plugin_says(stage: Stage) -> None:
-    outcome = stage.run("cni", "version", stage.recording_plugin())
+    outcome = stage.run("cni", "version", "--json", stage.recording_plugin())
 
     assert outcome.status == 0
     assert outcome.document == {
@@ -189,13 +189,13 @@ def test_attachments_of_one_container_are_listed_alone(stage: Stage) -> None:
     stage.cni("add", "mynet", NETNS)
     stage.cni("add", "mynet", "/run/netns/web")
 
-    outcome = stage.cni("attachments", "--container", CONTAINER)
+    outcome = stage.cni("attachments", "--json", "--container", CONTAINER)
 
     assert [it["netns"] for it in outcome.document] == [NETNS]
 
 
 def test_without_a_cache_there_are_no_attachments(stage: Stage) -> None:
-    outcome = stage.cni("attachments")
+    outcome = stage.cni("attachments", "--json")
 
     assert (outcome.status, outcome.document) == (0, [])
     assert not stage.cache.exists()
@@ -207,7 +207,7 @@ def test_a_broken_entry_does_not_hide_the_attachments_behind_it(stage: Stage) ->
     (stage.cache / "results" / "a-broken-entry").write_text("{")
     (stage.cache / "results" / "b-a-directory").mkdir()
 
-    assert [it["network"] for it in stage.cni("attachments").document] == ["mynet"]
+    assert [it["network"] for it in stage.cni("attachments", "--json").document] == ["mynet"]
 
 
 LEGACY = {
@@ -279,7 +279,7 @@ def test_validate_warns_of_keys_that_look_like_ours_and_are_none(stage: Stage) -
     pools = [{"cidr": "10.1.0.0/24"}]
     stage.network("mynet", {"type": "netloom", "pools": pools, "Mtu": 1400, "pool": [], "colour": "red"})
 
-    outcome = stage.run("cni", "validate")
+    outcome = stage.run("cni", "validate", "--json")
 
     (finding,) = outcome.document
     assert (outcome.status, finding["errors"]) == (0, [])

@@ -45,7 +45,8 @@ def test_a_journal_in_use_is_sound(attached: Machine) -> None:
 def test_on_a_terminal_it_says_so_in_a_line(attached: Machine) -> None:
     done = attached.on_a_terminal("journal", "verify")
     assert done.status == 0
-    assert done.stdout.startswith(f"journal.db is sound: schema {VERSION}, 2 attachments, 4 addresses, ")
+    said = f"{attached.journal} is sound: schema {VERSION}, 2 attachments, 4 addresses, "
+    assert done.stdout.startswith(said)
 
 
 def test_to_verify_changes_nothing(attached: Machine) -> None:

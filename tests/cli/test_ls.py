@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -92,8 +93,8 @@ def test_one_network_may_be_asked_for_and_no_agent_is_needed(machine: Machine) -
 
 
 def test_on_a_terminal_containers_are_short_unless_they_are_wanted_whole(machine: Machine) -> None:
-    container = machine.node.container()
-    machine.attach(container, CNI_ARGS=POD)
+    container = machine.node.container(f"{os.getpid():08x}" * 8)
+    machine.node.add(container, CNI_ARGS=POD)
     (whole,) = machine.listed()
     header, row = machine.on_a_terminal("ls").stdout.splitlines()
     assert header.split("  ")[0] == "NETWORK"
@@ -105,12 +106,13 @@ def test_on_a_terminal_containers_are_short_unless_they_are_wanted_whole(machine
 
 
 def test_nothing_is_said_to_be_nothing(bare: Machine) -> None:
-    assert bare.run("ls") == Outcome(0, "[]\n", "")
+    assert bare.run("ls", "--json") == Outcome(0, "[]\n", "")
+    assert bare.run("ls") == Outcome(0, "nothing is attached\n", "")
     assert bare.on_a_terminal("ls") == Outcome(0, "nothing is attached\n", "")
 
 
 def test_a_network_that_is_configured_may_have_no_attachment(machine: Machine) -> None:
-    assert machine.run("ls", "netloom") == Outcome(0, "[]\n", "")
+    assert machine.run("ls", "--json", "netloom") == Outcome(0, "[]\n", "")
     assert machine.on_a_terminal("ls", "netloom") == Outcome(0, "nothing is attached to netloom\n", "")
 
 
@@ -167,6 +169,25 @@ def test_a_state_directory_that_is_not_there_is_no_empty_list(machine: Machine) 
     assert (outcome.status, outcome.stdout) == (1, "")
     assert "/nope" in outcome.said["error"]
     assert "--state-dir" in outcome.said["next"]
+
+
+@pytest.mark.parametrize("words", [("ls",), ("ports",), ("gc", "--dry-run")], ids=" ".join)
+def test_what_lies_among_the_dels_that_wait_and_is_none_is_not_read(
+    machine: Machine, words: tuple[str, ...]
+) -> None:
+    machine.run("down")
+    intents = machine.node.socket.parent / "intents"
+    intents.mkdir(mode=0o700, exist_ok=True)
+    with open(intents / "1.del", "wb") as file:
+        file.truncate(4 << 30)
+    (intents / "2.del").mkdir()
+    os.mkfifo(intents / "3.del")
+    outcome = machine.run(*words, "--json", prefix=("prlimit", f"--as={1 << 30}"))
+    assert (outcome.status, outcome.stderr) == (0, "")
+    if words[0] == "gc":
+        assert [it["subject"] for it in outcome.document["kept"]] == [
+            str(intents / f"{number}.del") for number in (1, 2, 3)
+        ]
 
 
 def test_an_attachment_whose_del_waits_for_the_agent_says_so(machine: Machine) -> None:

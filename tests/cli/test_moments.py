@@ -29,6 +29,10 @@ NOW = datetime(2026, 11, 16, 3, 0, 0).timestamp()
         ("2026-11-16T02:13:00Z", datetime(2026, 11, 16, 2, 13, tzinfo=UTC)),
         ("2026-11-16 02:13+00:00", datetime(2026, 11, 16, 2, 13, tzinfo=UTC)),
         (" 02:13 ", datetime(2026, 11, 16, 2, 13)),
+        ("@1700000000.5", datetime.fromtimestamp(1700000000.5)),
+        ("1700000000.5", datetime.fromtimestamp(1700000000.5)),
+        ("999999999", datetime.fromtimestamp(999999999)),
+        ("20261116", datetime(2026, 11, 16)),
     ],
 )
 def test_a_time_of_any_form_is_understood(text: str, meant: datetime) -> None:

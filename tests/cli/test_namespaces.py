@@ -67,7 +67,7 @@ def test_a_namespace_can_be_named_from_beside_it(stage: Stage, network: str, net
     assert stage.cni("add", network, os.path.basename(netns), cwd=beside).status == 0
 
     assert links(netns) == {"eth0"}
-    assert [it["netns"] for it in stage.cni("attachments").document] == [netns]
+    assert [it["netns"] for it in stage.cni("attachments", "--json").document] == [netns]
     assert stage.cni("del", network, netns).status == 0
     assert links(netns) == set()
 
@@ -78,7 +78,7 @@ def test_del_succeeds_when_the_namespace_is_gone(stage: Stage, network: str, net
     subprocess.run(["ip", "netns", "del", os.path.basename(netns)], check=True)
 
     assert stage.cni("del", network, netns).status == 0
-    assert stage.cni("attachments").document == []
+    assert stage.cni("attachments", "--json").document == []
 
 
 @pytest.fixture

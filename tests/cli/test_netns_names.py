@@ -21,11 +21,11 @@ def test_a_name_of_ip_netns_is_the_same_attachment_as_its_path(stage: Stage, net
 
     assert stage.cni("add", network, name).status == 0
     assert stage.cni("check", network, name).status == 0
-    assert [it["netns"] for it in stage.cni("attachments").document] == [netns]
+    assert [it["netns"] for it in stage.cni("attachments", "--json").document] == [netns]
     outcome = stage.cni("del", network, name)
 
     assert (outcome.status, outcome.stderr) == (0, "")
-    assert stage.cni("attachments").document == []
+    assert stage.cni("attachments", "--json").document == []
     assert asked(stage) == [("ADD", netns), ("CHECK", netns), ("DEL", netns)]
 
 
@@ -57,7 +57,7 @@ def test_a_namespace_that_is_gone_is_deleted_by_its_name(stage: Stage, netns: st
     outcome = stage.cni("del", network, name)
 
     assert (outcome.status, outcome.stderr) == (0, "")
-    assert stage.cni("attachments").document == []
+    assert stage.cni("attachments", "--json").document == []
 
 
 @pytest.mark.unit

@@ -35,7 +35,8 @@ class Machine:
     def plan(self, verb: str, objects: list[dict[str, Any]], *words: str) -> Outcome:
         path = self.stage.directory / "plan.json"
         path.write_text(json.dumps({"objects": objects}))
-        return self.run("plan", verb, str(path), "--netns", self.pod, *words)
+        as_json = () if verb == "remove" else ("--json",)
+        return self.run("plan", verb, *as_json, str(path), "--netns", self.pod, *words)
 
     def run(self, *words: str, **options: Any) -> Outcome:
         return self.stage.run(*words, prefix=("ip", "netns", "exec", os.path.basename(self.host)), **options)
@@ -102,7 +103,7 @@ def test_a_plan_that_fails_leaves_everything_as_it_was(machine: Machine) -> None
     broken = [*ATTACHMENT, {"type": "address", "link": "nowhere", "address": "10.0.0.1/24"}]
     outcome = machine.plan("apply", broken)
     assert outcome.status == 1
-    assert "nowhere" in outcome.said["error"]
+    assert "nowhere" in outcome.error["error"]
     assert machine.links == {"lo"}
 
 
@@ -169,7 +170,7 @@ def test_a_namespace_that_cannot_be_used_is_refused_before_any_change(
 
 
 def test_a_feature_that_the_kernel_lacks_is_named_if_it_does(machine: Machine) -> None:
-    found = {entry["feature"]: entry for entry in machine.run("doctor").document["features"]}
+    found = {entry["feature"]: entry for entry in machine.run("doctor", "--json").document["features"]}
     outcome = machine.plan("apply", [{"type": "dummy", "name": "d0"}], "--json")
     if found["dummy"]["present"]:
         assert outcome.status == 0
@@ -180,9 +181,8 @@ def test_a_feature_that_the_kernel_lacks_is_named_if_it_does(machine: Machine) -
 
 
 def test_doctor_agrees_with_what_the_kernel_does(machine: Machine) -> None:
-    outcome = machine.run("doctor")
+    outcome = machine.run("doctor", "--json", "--only", "features")
     found = {entry["feature"]: entry["present"] for entry in outcome.document["features"]}
-    assert outcome.status == 0
     for kind in ("bridge", "vrf", "dummy", "wireguard", "ifb"):
         words = ["ip", "-n", os.path.basename(machine.pod), "link", "add", "probe", "type", kind]
         made = subprocess.run([*words, *(["table", "7"] if kind == "vrf" else [])], capture_output=True)

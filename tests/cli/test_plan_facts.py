@@ -16,10 +16,8 @@ from netloom.kernel import Plan, plan
 from netloom.kernel.objects import AnyObject
 from netloom.kernel.values import packed_ip
 from netloom.modes import isolation, limits, masquerade, ports, routed
-from netloom.modes.limits import Limit, Limits
-from netloom.modes.masquerade import Masquerade
-from netloom.modes.ports import HostPort
 from netloom.modes.routed import Assigned, Attached
+from netloom.modes.wanted import HostPort, Limit, Limits, Masquerade
 
 pytestmark = pytest.mark.unit
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kernel
 
 
 def shown(machine: Machine, container: str, *words: str, **env: str) -> Any:
-    outcome = machine.run("plan", "show", "netloom", "--netns", container, *words, env=env)
+    outcome = machine.run("plan", "show", "--json", "netloom", "--netns", container, *words, env=env)
     assert (outcome.status, outcome.stderr) == (0, "")
     return outcome.document
 
@@ -78,7 +78,7 @@ def test_of_host_ports_and_networks_that_are_kept_apart_nothing_is_made(machine:
     sets = {it["set"].split("-")[0] for it in plan["objects"] if it["type"] == "nft-element"}
     assert sets >= {"sources4", "sources6", "leaving4", "leaving6", "apart", "ports4", "ports6", "looped4"}
     assert ruleset(machine) == before
-    assert machine.run("ports").document == []
+    assert machine.run("ports", "--json").document == []
 
 
 def test_a_port_that_is_taken_is_the_error_that_an_add_would_get(machine: Machine) -> None:
@@ -96,16 +96,16 @@ def test_apply_takes_it_from_standard_input(machine: Machine) -> None:
     applied = machine.run("plan", "apply", "-", "--netns", container, stdin=plan)
     assert applied.status == 0
     assert machine.reaches("10.78.0.1")
-    assert machine.run("plan", "check", "-", "--netns", container, stdin=plan).document == []
+    assert machine.run("plan", "check", "--json", "-", "--netns", container, stdin=plan).document == []
     assert machine.run("plan", "remove", "-", "--netns", container, stdin=plan).status == 0
 
 
 def test_neither_agent_nor_journal_nor_container_is_needed(bare: Machine) -> None:
     bare.brought_up("--no-agent", "--mtu", "1300")
-    plan = bare.run("plan", "show", "netloom").document
+    plan = bare.run("plan", "show", "--json", "netloom").document
     (veth,) = [item for item in plan["objects"] if item["type"] == "veth"]
     assert veth["mtu"] == 1300
-    named = bare.run("plan", "show", "netloom", "--container-id", "web-1").document
+    named = bare.run("plan", "show", "--json", "netloom", "--container-id", "web-1").document
     assert named != plan
 
 
@@ -122,7 +122,7 @@ def test_on_a_terminal_it_is_a_list_of_objects(machine: Machine) -> None:
 def test_an_attachment_that_is_there_already_is_shown_as_it_is(machine: Machine) -> None:
     container = machine.node.container()
     machine.attach(container)
-    outcome = machine.run("plan", "show", "netloom", "--netns", container)
+    outcome = machine.run("plan", "show", "--json", "netloom", "--netns", container)
     assert outcome.document == recorded(machine)
     assert "attached already" in outcome.stderr
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kernel
 
 
 def pools(machine: Machine, *words: str) -> Any:
-    outcome = machine.run("pools", *words)
+    outcome = machine.run("pools", "--json", *words)
     assert outcome.stderr == ""
     return outcome.document
 
@@ -82,10 +82,64 @@ def test_a_pool_that_is_used_up_is_a_finding(machine: Machine) -> None:
     }).encode()  # fmt: skip
     for _ in range(2):
         machine.node.add(machine.node.container(), config)
-    outcome = machine.run("pools")
+    outcome = machine.run("pools", "--json")
     assert outcome.status == 1
     (finding,) = outcome.document["findings"]
     assert (finding["code"], finding["subject"]) == ("pool-exhausted", "10.20.0.0/31")
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_to_wait_is_advised_only_where_an_address_rests(machine: Machine, rests: bool) -> None:
+    network(machine, "tiny", {"cidr": "10.20.0.0/31"})
+    config = json.dumps({
+        "cniVersion": "1.1.0", "name": "tiny", "type": "netloom", "pools": [{"cidr": "10.20.0.0/31"}],
+    }).encode()  # fmt: skip
+    containers = [machine.node.container() for _ in range(2)]
+    for container in containers:
+        machine.node.add(container, config)
+    if rests:
+        machine.node.delete(containers[0], config)
+    for command in ("pools", "status"):
+        found = machine.run(command, "--json").document["findings"]
+        (finding,) = [it for it in found if it["code"] == "pool-exhausted"]
+        assert finding["next"].startswith("wait until addresses have rested, " if rests else "detach ")
+
+
+def test_a_pool_that_is_used_up_is_a_note_while_another_of_its_family_is_not(machine: Machine) -> None:
+    machine.brought_up("--pool", "10.20.0.0/31", "--pool", "fd20::/64")
+    for _ in range(2):
+        machine.attach(machine.node.container())
+    outcome = machine.run("pools", "--json")
+    # Of the other family, there are enough.
+    assert (outcome.status, [it["subject"] for it in outcome.document["findings"]]) == (1, ["10.20.0.0/31"])
+    pools = ("--pool", "10.20.0.0/31", "--pool", "10.21.0.0/31", "--pool", "fd20::/64")
+    machine.brought_up("--network", "netloom", *pools)
+    outcome = machine.run("pools")
+    assert outcome.status == 0
+    assert "\nnote: pool 10.20.0.0/31 has none free; netloom takes from 10.21.0.0/31\n" in outcome.stdout
+    assert machine.run("pools", "--json").document["findings"] == []
+    for _ in range(2):
+        machine.attach(machine.node.container())
+    outcome = machine.run("pools", "--json")
+    assert outcome.status == 1
+    (finding,) = outcome.document["findings"]
+    assert (finding["code"], finding["subject"]) == ("pool-exhausted", "10.20.0.0/31, 10.21.0.0/31")
+    assert "note:" not in machine.run("pools").stdout
+
+
+def test_networks_that_share_a_pool_are_told_of_once_and_by_what_each_has_left(machine: Machine) -> None:
+    network(machine, "rich", {"cidr": "10.20.0.0/31"}, {"cidr": "10.21.0.0/24"})
+    network(machine, "tiny", {"cidr": "10.20.0.0/31"})
+    network(machine, "twin", {"cidr": "10.20.0.0/31"})
+    config = json.dumps({
+        "cniVersion": "1.1.0", "name": "tiny", "type": "netloom", "pools": [{"cidr": "10.20.0.0/31"}],
+    }).encode()  # fmt: skip
+    for _ in range(2):
+        machine.node.add(machine.node.container(), config)
+    (finding,) = pools(machine)["findings"]
+    assert (finding["code"], finding["severity"]) == ("pool-exhausted", "error")
+    said = machine.run("pools").stdout
+    assert "note: pool 10.20.0.0/31 has none free; rich takes from 10.21.0.0/24" in said
 
 
 def test_a_pool_that_is_nearly_used_up_is_a_warning(machine: Machine) -> None:
@@ -95,7 +149,7 @@ def test_a_pool_that_is_nearly_used_up_is_a_warning(machine: Machine) -> None:
     }).encode()  # fmt: skip
     for _ in range(13):
         machine.node.add(machine.node.container(), config)
-    outcome = machine.run("pools")
+    outcome = machine.run("pools", "--json")
     assert outcome.status == 0
     (finding,) = outcome.document["findings"]
     assert (finding["code"], finding["severity"]) == ("pool-nearly-exhausted", "warning")
@@ -115,7 +169,7 @@ def test_addresses_that_no_pool_has_any_more_are_listed_with_their_holders(machi
 
 def test_an_audit_of_a_sound_journal_finds_nothing(machine: Machine) -> None:
     machine.attach(machine.node.container())
-    outcome = machine.run("pools", "--audit")
+    outcome = machine.run("pools", "--json", "--audit")
     assert (outcome.status, outcome.document["findings"]) == (0, [])
 
 
@@ -128,7 +182,7 @@ def test_an_audit_finds_an_address_that_nobody_holds(machine: Machine) -> None:
             ("main", bytes([10, 78, 7, 7])),
         )
     assert machine.run("pools").status == 0
-    outcome = machine.run("pools", "--audit")
+    outcome = machine.run("pools", "--json", "--audit")
     assert outcome.status == 1
     (finding,) = outcome.document["findings"]
     assert (finding["code"], finding["subject"]) == ("address-orphaned", "10.78.7.7")
@@ -136,9 +190,11 @@ def test_an_audit_finds_an_address_that_nobody_holds(machine: Machine) -> None:
 
 def test_a_network_that_cannot_work_does_not_hide_the_others(machine: Machine) -> None:
     network(machine, "broken", {"cidr": "nonsense"})
-    outcome = machine.run("pools")
+    outcome = machine.run("pools", "--json")
     assert (outcome.status, len(outcome.document["pools"])) == (0, 2)
-    assert "20-broken.conflist" in outcome.stderr
+    (finding,) = outcome.document["findings"]
+    assert (finding["code"], finding["severity"]) == ("network-broken", "warning")
+    assert finding["subject"].endswith("20-broken.conflist")
 
 
 def test_no_agent_is_needed(machine: Machine) -> None:

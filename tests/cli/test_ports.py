@@ -40,7 +40,7 @@ def test_every_port_is_listed_with_where_it_leads_and_who_holds_it(machine: Mach
     }
     web = {"hostIP": "", "hostPort": 8080, "protocol": "tcp", "containerPort": 80}
     dns = {"hostIP": "192.0.2.1", "hostPort": 53, "protocol": "udp", "containerPort": 5353}
-    assert machine.run("ports").document == [
+    assert machine.run("ports", "--json").document == [
         {**dns, "containerIP": "10.78.0.1", **holder},
         {**web, "containerIP": "10.78.0.1", **holder},
         {**web, "containerIP": "fd78::1", **holder},
@@ -54,7 +54,7 @@ def test_on_a_terminal_it_is_a_table(machine: Machine) -> None:
     assert (outcome.status, outcome.stderr) == (0, "")
     header, *rows = outcome.stdout.splitlines()
     assert header.split("  ")[0] == "HOST IP"
-    holder = ["netloom", attached["containerID"][:12], "eth0", "committed"]
+    holder = ["netloom", attached["containerID"], "eth0", "committed"]
     assert [row.split() for row in rows] == [
         ["192.0.2.1", "53", "udp", "10.78.0.1", "5353", *holder],
         ["*", "8080", "tcp", "10.78.0.1", "80", *holder],
@@ -64,25 +64,25 @@ def test_on_a_terminal_it_is_a_table(machine: Machine) -> None:
 
 def test_on_a_terminal_json_may_be_asked_for(machine: Machine) -> None:
     published(machine, DNS)
-    assert machine.on_a_terminal("ports", "--json").document == machine.run("ports").document
+    assert machine.on_a_terminal("ports", "--json").document == machine.run("ports", "--json").document
 
 
 def test_one_port_may_be_asked_for(machine: Machine) -> None:
     published(machine, WEB, DNS)
-    assert [it["protocol"] for it in machine.run("ports", "53").document] == ["udp"]
-    assert machine.run("ports", "80").document == []
+    assert [it["protocol"] for it in machine.run("ports", "--json", "53").document] == ["udp"]
+    assert machine.run("ports", "--json", "80").document == []
 
 
 def test_no_agent_is_needed(machine: Machine) -> None:
     published(machine, DNS)
     machine.end_agent()
-    assert len(machine.run("ports").document) == 1
+    assert len(machine.run("ports", "--json").document) == 1
 
 
 def test_a_port_is_free_after_del(machine: Machine) -> None:
     container = published(machine, WEB)
     assert machine.cni("del", container, CAP_ARGS=json.dumps({"portMappings": [WEB]})).status == 0
-    assert machine.run("ports").document == []
+    assert machine.run("ports", "--json").document == []
 
 
 def test_a_port_that_is_taken_is_refused_with_who_holds_it(machine: Machine) -> None:
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_is_refused_with_who_holds_it(machine: Machine) -> 
 
 
 def test_nothing_is_said_to_be_nothing(bare: Machine) -> None:
-    assert bare.run("ports") == Outcome(0, "[]\n", "")
+    assert bare.run("ports", "--json") == Outcome(0, "[]\n", "")
     assert bare.on_a_terminal("ports") == Outcome(0, "no port of the host is held\n", "")
     assert bare.on_a_terminal("ports", "8080") == Outcome(0, "nobody holds port 8080\n", "")
 
@@ -137,7 +137,7 @@ def test_a_journal_of_the_version_before_has_none(bare: Machine) -> None:
             "0, '', '', '', 'hash', 'loom1', x'', x'', 'boot', 1.0, 1.0, 99)"
         )
     before = bare.journal.read_bytes()
-    assert bare.run("ports") == Outcome(0, "[]\n", "")
+    assert bare.run("ports", "--json") == Outcome(0, "[]\n", "")
     assert bare.journal.read_bytes() == before
 
 
@@ -153,4 +153,4 @@ def test_a_port_whose_del_waits_for_the_agent_is_told_so(machine: Machine) -> No
     machine.end_agent()
     (name,) = [it["netns"].rpartition("/")[2] for it in machine.listed()]
     assert machine.run("cni", "del", "netloom", name).status == 0
-    assert [it["queued"] for it in machine.run("ports").document] == [True]
+    assert [it["queued"] for it in machine.run("ports", "--json").document] == [True]

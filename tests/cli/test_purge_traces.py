@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +22,20 @@ from .stage import HangingPlugin, Outcome
 pytestmark = pytest.mark.kernel
 
 _IN_DELETE_SELF, _IN_CLOEXEC = 0x400, 0o2000000
+# Watches a directory, under a name that is no text and would steer a terminal.
+_STRANGE = f"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+assert libc.prctl(15, b"\\xff\\xfebad\\x1b[31m", 0, 0, 0) == 0
+assert libc.inotify_add_watch(libc.inotify_init1(0), os.fsencode(sys.argv[1]), {_IN_DELETE_SELF}) >= 0
+print(flush=True)
+sys.stdin.read()
+"""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def purged(machine: Machine) -> Any:
-    outcome = machine.run("down", "--purge", "--yes", "--cache-dir", str(machine.stage.cache))
+    outcome = machine.run("down", "--json", "--purge", "--yes", "--cache-dir", str(machine.stage.cache))
     assert (outcome.status, outcome.stderr) == (0, "")
     return outcome.document
 
@@ -96,6 +107,21 @@ def test_a_directory_that_somebody_watches_stays_and_is_named_with_who_watches(b
     [kept] = document["kept"]
     assert kept["what"] == str(networks)
     assert f"(process {os.getpid()})" in kept["why"]
+
+
+def test_whoever_watches_is_named_also_if_the_name_is_no_text(bare: Machine) -> None:
+    plugins, networks = brought_up(bare)
+    watching = subprocess.Popen(
+        [sys.executable, "-c", _STRANGE, str(networks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == b"\n"
+        [kept] = purged(bare)["kept"]
+        watching.communicate(timeout=20)
+    assert (networks.is_dir(), plugins.exists()) == (True, False)
+    assert f"(process {watching.pid})" in kept["why"]
+    assert kept["why"].isprintable()
 
 
 def test_the_lock_of_the_cache_goes_with_directories_that_are_empty(machine: Machine) -> None:

@@ -20,7 +20,9 @@ NETWORKD = "/lib/systemd/systemd-networkd"
 
 
 def findings(machine: Machine, *words: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = machine.run("doctor", "--only", "services", *words).document["findings"]
+    found: list[dict[str, Any]] = machine.run("doctor", "--json", "--only", "services", *words).document[
+        "findings"
+    ]
     return found
 
 
@@ -49,17 +51,26 @@ def networkd(machine: Machine) -> Iterator[None]:
 
 
 @pytest.fixture
-def network_manager(tmp_path: Path) -> Iterator[None]:
+def network_manager(machine: Machine, tmp_path: Path) -> Iterator[None]:
     """Something of that name: what is looked at is that it runs, and its files."""
     program = tmp_path / "NetworkManager"
     shutil.copy("/bin/sleep", program)
-    yield from running(subprocess.Popen([program, "600"]), "NetworkManager")
+    yield from running(subprocess.Popen(machine.node.command(str(program), "600")), "NetworkManager")
+
+
+def test_whoever_manages_the_links_of_another_namespace_is_no_concern(
+    machine: Machine, tmp_path: Path
+) -> None:
+    program = tmp_path / "NetworkManager"
+    shutil.copy("/bin/sleep", program)
+    for _ in running(subprocess.Popen([program, "600"]), "NetworkManager"):
+        assert subjects(machine) == []
 
 
 @pytest.mark.usefixtures("networkd")
 def test_networkd_that_removes_what_others_made_is_told_not_to(machine: Machine, own_etc: Path) -> None:
     assert subjects(machine) == [("networkd-interferes", "systemd-networkd")]
-    outcome = machine.run("doctor", "--only", "services", "--fix")
+    outcome = machine.run("doctor", "--json", "--only", "services", "--fix")
     assert [(it["code"], it["done"]) for it in outcome.document["fixed"]] == [("networkd-interferes", True)]
     assert outcome.document["findings"] == []
     assert "ManageForeignRoutes=no" in (own_etc / "systemd/networkd.conf.d/90-netloom.conf").read_text()
@@ -110,7 +121,7 @@ def test_a_file_of_networkd_that_matches_containers_links_is_named(
 @pytest.mark.usefixtures("network_manager")
 def test_network_manager_is_told_to_leave_links_alone(machine: Machine, own_etc: Path) -> None:
     assert subjects(machine) == [("networkmanager-interferes", "NetworkManager")]
-    assert machine.run("doctor", "--only", "services", "--fix").document["findings"] == []
+    assert machine.run("doctor", "--json", "--only", "services", "--fix").document["findings"] == []
     assert (own_etc / "NetworkManager/conf.d/90-netloom.conf").exists()
 
 

@@ -16,7 +16,8 @@ from netloom import __version__
 from ..agent.stage import eventually
 from .machine import Machine
 
-pytestmark = pytest.mark.kernel
+# What runtimes of this machine are told is no matter here.
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
 
 def test_a_node_that_is_well_says_so_by_its_status(machine: Machine) -> None:
@@ -24,7 +25,7 @@ def test_a_node_that_is_well_says_so_by_its_status(machine: Machine) -> None:
     machine.attach(container)
     machine.attach(container, "-i", "net1")
     machine.cni("del", container, "-i", "net1")
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     report = outcome.document
     assert outcome.status == 0
     assert report["agent"]["version"] == __version__
@@ -46,7 +47,7 @@ def test_a_node_that_is_well_says_so_by_its_status(machine: Machine) -> None:
 def test_without_an_agent_the_status_is_1_and_the_journal_is_shown(machine: Machine) -> None:
     machine.attach(machine.node.container())
     machine.end_agent()
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     report = outcome.document
     assert (outcome.status, report["agent"]) == (1, None)
     assert str(machine.node.socket) in report["why"]
@@ -77,7 +78,7 @@ def test_a_network_that_cannot_work_is_named_with_the_reason(machine: Machine) -
     (machine.stage.networks / "20-bad.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"bad","plugins":[{"type":"netloom","pools":[]}]}'
     )
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     bad = outcome.document["networks"][1]
     assert (outcome.status, bad["name"], bad["pools"]) == (1, "bad", [])
     assert "no pools" in bad["error"]
@@ -112,7 +113,7 @@ def test_our_own_file_that_is_broken_is_named_once_and_nothing_else_is_said_of_i
 def test_a_broken_file_that_speaks_of_us_is_told_from_others(machine: Machine) -> None:
     (machine.stage.networks / "20-ours.conflist").write_text('{"name":"shop","plugins":[{"type":"netloom"')
     (machine.stage.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     assert outcome.status == 1
     assert [Path(it["path"]).name for it in outcome.document["unreadable"]] == ["20-ours.conflist"]
 
@@ -125,7 +126,7 @@ def test_somebody_elses_broken_file_is_none_of_our_business(machine: Machine) ->
 def test_a_directory_of_networks_that_is_none_hides_nothing_else(machine: Machine) -> None:
     file = machine.node.directory / "file"
     file.touch()
-    outcome = machine.run("status", "--conf-dir", str(file))
+    outcome = machine.run("status", "--json", "--conf-dir", str(file))
     assert (outcome.status, outcome.document["agent"]["process"]) == (1, machine.agent)
     assert [it["path"] for it in outcome.document["unreadable"]] == [str(file)]
 
@@ -133,7 +134,7 @@ def test_a_directory_of_networks_that_is_none_hides_nothing_else(machine: Machin
 def test_a_journal_that_cannot_be_read_is_a_trouble(machine: Machine) -> None:
     machine.run("down")
     machine.journal.write_bytes(b"no database at all, by any means" * 100)
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     assert outcome.status == 1
     report = outcome.document
     assert any("journal.db" in trouble for trouble in report["troubles"])
@@ -171,10 +172,14 @@ def test_up_says_of_an_agent_that_does_not_answer_what_to_do(machine: Machine, s
     assert f"`kill -CONT {stopped}`" in outcome.error["next"]
 
 
+def is_halted(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def test_an_agent_that_does_not_listen_yet_is_not_started_once_more(bare: Machine) -> None:
     started = bare.node.start(environment={"NETLOOM_FAILPOINT": "recovery.node:stop"}, ready=False)
-    assert eventually(lambda: bare.agent == started.pid)
-    outcome = bare.run("status")
+    assert eventually(lambda: bare.agent == started.pid and is_halted(started.pid))
+    outcome = bare.run("status", "--json")
     report = outcome.document
     assert (outcome.status, report["agent"], report["silent"]) == (1, None, started.pid)
     (finding,) = [it for it in report["findings"] if it["severity"] == "error"]
@@ -183,7 +188,7 @@ def test_an_agent_that_does_not_listen_yet_is_not_started_once_more(bare: Machin
 
 
 def test_an_agent_that_listens_elsewhere_is_not_started_once_more(machine: Machine) -> None:
-    report = machine.run("status", "--socket", str(machine.node.directory / "another")).document
+    report = machine.run("status", "--json", "--socket", str(machine.node.directory / "another")).document
     (finding,) = report["findings"]
     assert (finding["code"], finding["subject"]) == ("agent-elsewhere", f"process {machine.agent}")
     assert "`netloom up`" not in finding["next"]
@@ -191,9 +196,9 @@ def test_an_agent_that_listens_elsewhere_is_not_started_once_more(machine: Machi
 
 def test_addresses_of_a_pool_that_is_no_longer_configured_are_shown(machine: Machine) -> None:
     machine.attach(machine.node.container())
-    assert machine.run("status").document["outside"] == []
+    assert machine.run("status", "--json").document["outside"] == []
     machine.brought_up("--pool", "10.20.0.0/16", "--pool", "fd20::/64")
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     assert (outcome.status, outcome.document["outside"]) == (0, ["10.78.0.1", "fd78::1"])
     assert "10.78.0.1, fd78::1 are held" in machine.on_a_terminal("status").stdout
 
@@ -203,25 +208,25 @@ def test_addresses_that_were_excluded_after_they_were_given_are_shown(machine: M
     machine.conflist.write_text(
         machine.conflist.read_text().replace('"10.78.0.0/16"', '"10.78.0.0/16", "exclude": ["10.78.0.1"]')
     )
-    assert machine.run("status").document["outside"] == ["10.78.0.1"]
+    assert machine.run("status", "--json").document["outside"] == ["10.78.0.1"]
 
 
 def test_a_pool_that_overlaps_a_network_of_the_host_is_warned_of(machine: Machine) -> None:
-    assert machine.run("status").document["warnings"] == []
+    assert machine.run("status", "--json").document["warnings"] == []
     machine.node.inside("ip", "link", "add", "lan0", "type", "bridge")
     machine.node.inside("ip", "address", "add", "10.78.5.1/24", "dev", "lan0")
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     (warning,) = outcome.document["warnings"]
     assert (outcome.status, "10.78.5.0/24 on lan0" in warning) == (0, True)
     assert "10.78.5.0/24 on lan0" in machine.on_a_terminal("status").stdout
 
 
 def require_that_nothing_can_be_attached(machine: Machine, said: str) -> None:
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     (network,) = outcome.document["networks"]
     assert (outcome.status, said in network["trouble"]) == (1, True)
     assert said in machine.on_a_terminal("status").stdout
-    warned = machine.up()
+    warned = machine.up("--json")
     assert (warned.status, [said in it for it in warned.document["warnings"]]) == (0, [True])
     shown = machine.on_a_terminal("up", "--plugin-dir", str(machine.stage.plugins))
     assert (shown.status, said in shown.stderr, "nothing to do" in shown.stdout) == (0, True, False)
@@ -252,31 +257,31 @@ def test_a_machine_that_was_never_a_node_has_no_containers_that_keep_their_netwo
 def test_a_journal_that_is_gone_from_under_the_agent_leaves_nothing_known(machine: Machine) -> None:
     machine.attach(machine.node.container())
     machine.journal.rename(machine.node.directory / "away")
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     report = outcome.document
     assert (outcome.status, report["attachments"], report["outside"]) == (1, None, None)
     assert [pool["free"] for pool in report["networks"][0]["pools"]] == [None, None]
     assert report["troubles"]
     assert "put it back" in report["next"]
     assert report["next"] in machine.on_a_terminal("status").stdout
-    assert any("journal.db" in it for it in machine.up().document["warnings"])
+    assert any("journal.db" in it for it in machine.up("--json").document["warnings"])
     (machine.node.directory / "away").rename(machine.journal)
     assert eventually(lambda: machine.run("status").status == 0)
-    assert machine.run("status").document["attachments"]["committed"] == 1
+    assert machine.run("status", "--json").document["attachments"]["committed"] == 1
 
 
 def test_a_file_in_the_journals_place_is_not_taken_for_it(machine: Machine) -> None:
     machine.attach(machine.node.container())
     machine.journal.rename(machine.node.directory / "away")
     machine.journal.touch()
-    outcome = machine.run("status")
+    outcome = machine.run("status", "--json")
     assert (outcome.status, outcome.document["attachments"]) == (1, None)
 
 
 def test_a_journal_that_is_gone_while_no_agent_runs_is_a_trouble(machine: Machine) -> None:
     machine.run("down")
     machine.journal.unlink()
-    report = machine.run("status").document
+    report = machine.run("status", "--json").document
     assert (report["attachments"], len(report["troubles"])) == (None, 1)
     assert "`netloom up` begins with an empty one" in report["next"]
 
@@ -284,20 +289,27 @@ def test_a_journal_that_is_gone_while_no_agent_runs_is_a_trouble(machine: Machin
 def test_with_a_damaged_journal_nobody_is_told_that_up_will_do(machine: Machine) -> None:
     machine.run("down")
     machine.journal.write_bytes(b"no database at all, by any means" * 100)
-    assert machine.run("status").document["next"].startswith("move it away")
+    assert machine.run("status", "--json").document["next"].startswith("put a copy back")
 
 
 def test_another_state_directory_than_the_agents_is_named(machine: Machine, tmp_path: Path) -> None:
-    outcome = machine.run("status", "--state-dir", str(tmp_path))
+    outcome = machine.run("status", "--json", "--state-dir", str(tmp_path))
     assert (outcome.status, outcome.document["attachments"]) == (1, None)
     assert f"--state-dir {machine.node.state_dir}" in outcome.document["next"]
 
 
-def test_nothing_of_the_agents_own_is_loaded_for_it(machine: Machine) -> None:
+# Modules of netloom that it may load: there are 101.
+_MOST = 104
+
+
+def test_no_more_is_loaded_for_it_than_it_needs(machine: Machine) -> None:
     """What is loaded is most of the time that it takes."""
     script = "import sys; from netloom.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
     words = machine.node.command(sys.executable, "-c", script, "status", "--json")
     done = subprocess.run(words, env=machine.stage.env, capture_output=True, text=True, check=True)
     modules = set(done.stderr.split())
     assert "netloom.cli.node_report" in modules
-    assert modules.isdisjoint({"asyncio", "netloom.agent.node", "netloom.catalogue", "tomllib"})
+    assert modules.isdisjoint({"asyncio", "ctypes", "hashlib", "shutil", "subprocess", "tomllib"})
+    assert modules.isdisjoint({"netloom.agent.node", "netloom.catalogue", "netloom.cni.exec"})
+    assert modules.isdisjoint({"netloom.kernel.objects", "netloom.kernel.plan", "netloom.modes.table"})
+    assert len([it for it in modules if it.startswith("netloom")]) <= _MOST

@@ -19,7 +19,7 @@ FAR, PORT = "203.0.113.9", 4711
 
 
 def findings(machine: Machine) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = machine.run("doctor", "--only", "sysctls").document["findings"]
+    found: list[dict[str, Any]] = machine.run("doctor", "--json", "--only", "sysctls").document["findings"]
     return found
 
 

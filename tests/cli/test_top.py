@@ -14,14 +14,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 from netloom.cli.event import Event
+from netloom.cli.top.columns import LATENCIES, RATES, event_columns, latencies, rate
 from netloom.cli.top.meter import Meter
-from netloom.cli.top.reading import latencies_of, percentile, rates_of, seconds_of
+from netloom.cli.top.reading import Latency, Rate, latencies_of, percentile, rates_of, seconds_of
 from netloom.cli.top.screen import Top
 
 from ..agent.stage import PATIENCE, eventually
@@ -160,7 +163,7 @@ async def soon(pilot: Pilot[None], holds: Callable[[], bool]) -> bool:
 
 
 def cells(top: Top, name: str) -> list[list[str]]:
-    table: DataTable[Any] = top.query_one(name, DataTable)
+    table: DataTable[Any] = top.screen_stack[0].query_one(name, DataTable)
     return [[str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)]
 
 
@@ -175,7 +178,9 @@ def test_operations_latencies_pools_and_events_are_on_the_screen(machine: Machin
     async def watch(top: Top, _: Pilot[None]) -> None:
         rates = {row[0]: row for row in cells(top, "#rates")}
         assert (rates["ADD"][2], rates["ADD"][3]) == ("4", "1")
-        assert "ADD kernel" in [row[0] for row in cells(top, "#latencies")]
+        latencies = {row[0]: row[1:] for row in cells(top, "#latencies")}
+        assert all(latencies["kernel"])
+        assert [bool(it) for it in latencies["commit"]] == [True, True, False, False]
         assert "10.78.0.0/16" in text(top, "#use")
         assert f"process {machine.agent}" in text(top, "#head")
         assert [row[1] for row in cells(top, "#events")][-1] == "START"
@@ -239,16 +244,189 @@ def test_an_agent_that_ends_is_told_and_its_successor_shown(machine: Machine) ->
     watched(machine, watch)
 
 
+SMALL, COMMON = (80, 24), (120, 40)
+
+
+# Of a character in a picture.
+_WIDTH = 12.2
+
+
+def drawn(top: Top) -> list[str]:
+    """The screen's lines as somebody sees them, with one space where there are many."""
+    lines: dict[float, list[tuple[float, str]]] = {}
+    for it in ElementTree.fromstring(top.export_screenshot()).iter("{http://www.w3.org/2000/svg}text"):
+        if "-line-" in it.get("clip-path", ""):
+            words = lines.setdefault(float(it.get("y", 0)), [])
+            words.append((float(it.get("x", 0)), it.text or ""))
+    return [_line(lines[y]) for y in sorted(lines)]
+
+
+def _line(words: list[tuple[float, str]]) -> str:
+    line = ""
+    for x, text in sorted(words):
+        line = line.ljust(round(x / _WIDTH)) + text
+    return " ".join(line.split())
+
+
+async def resized(top: Top, pilot: Pilot[None], size: tuple[int, int]) -> list[str]:
+    await pilot.resize_terminal(*size)
+    assert await soon(pilot, lambda: top.size == size and len(drawn(top)) == size[1])
+    await pilot.pause(0.5)
+    return drawn(top)
+
+
 @pytest.mark.kernel
-def test_a_small_screen_shows_it_all_the_same(machine: Machine) -> None:
+@pytest.mark.parametrize("size", [SMALL, COMMON, (80, 50), (200, 24)], ids=str)
+def test_every_number_is_seen_whole(machine: Machine, size: tuple[int, int]) -> None:
     busy(machine)
 
     async def watch(top: Top, pilot: Pilot[None]) -> None:
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause(0.2)
-        assert cells(top, "#events")
-        assert top.query_one("#events", DataTable).size.height >= 2
-        assert top.query_one("#rates", DataTable).size.height >= 2
+        await pilot.press("p")
+        lines = await resized(top, pilot, size)
+        heading = next(line for line in lines if "VERB" in line and "PHASE" in line)
+        assert heading.count("P99") == 3
+        for name in ("#rates", "#latencies"):
+            for row in cells(top, name):
+                assert any(" ".join(filter(None, row)) in line for line in lines), row
+        for word in ("10.78.0.0/16 2 held", "fd78::/64 2 held", f"process {machine.agent}", "PAUSED"):
+            assert any(word in line for line in lines), word
+        assert any(line.endswith(" ? keys") for line in lines)
+
+    watched(machine, watch)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("size", [SMALL, COMMON], ids=str)
+def test_events_and_what_is_wrong_with_one_are_seen(machine: Machine, size: tuple[int, int]) -> None:
+    busy(machine)
+
+    async def watch(top: Top, pilot: Pilot[None]) -> None:
+        lines = await resized(top, pilot, size)
+        assert sum("10.78.0." in line and "ms" in line for line in lines) >= 2
+        await pilot.press("f")
+        assert await soon(pilot, lambda: any(it.startswith(("code 4: ", "│ code 4: ")) for it in drawn(top)))
+
+    watched(machine, watch)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("size", [SMALL, (100, 30), COMMON], ids=str)
+def test_every_word_of_a_failure_can_be_seen(machine: Machine, size: tuple[int, int]) -> None:
+    busy(machine)
+    words = [f"word{number}" for number in range(700)]
+    failure = structs.replace(event("ADD", 1), id=10**6, code=7, error=" ".join(words), container_id="c" * 64)
+
+    def seen(top: Top) -> set[str]:
+        return {word for line in drawn(top) for word in line.split()}
+
+    async def watch(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("p")
+        assert top.reading is not None
+        await resized(top, pilot, size)
+        top.show(structs.replace(top.reading, events=[failure]))
+        assert await soon(pilot, lambda: "word0" in seen(top))
+        # What is cut says so, and how to see the rest.
+        assert await soon(pilot, lambda: any("… enter: all" in line for line in drawn(top)))
+        assert any("details" in line and line.endswith(" ? keys") for line in drawn(top))
+        await pilot.press("enter")
+        assert await soon(pilot, lambda: any("escape goes back" in line for line in drawn(top)))
+        found = seen(top)
+        for _ in range(len(words)):
+            if found >= {words[-1], "1970-01-12"}:
+                break
+            await pilot.press("down")
+            await pilot.pause()
+            found |= seen(top)
+        assert set(words) <= found
+        await pilot.press("escape")
+        assert await soon(pilot, lambda: any("… enter: all" in line for line in drawn(top)))
+
+    watched(machine, watch)
+
+
+@pytest.mark.kernel
+def test_details_that_have_room_are_not_cut(machine: Machine) -> None:
+    busy(machine)
+
+    async def watch(top: Top, pilot: Pilot[None]) -> None:
+        await pilot.press("f")
+        assert await soon(pilot, lambda: "code 4" in text(top, "#details"))
+        assert "enter: all" not in text(top, "#details")
+        # On a smaller screen they have less.
+        await resized(top, pilot, SMALL)
+        assert await soon(pilot, lambda: "enter: all" in text(top, "#details"))
+        await resized(top, pilot, (140, 45))
+        assert await soon(pilot, lambda: "enter: all" not in text(top, "#details"))
+
+    watched(machine, watch)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("width", [79, 115, 300])
+def test_a_line_of_an_event_is_as_wide_as_the_table(width: int) -> None:
+    long = structs.replace(
+        event("ADD", 1), container_id="c" * 64, pod="p" * 63, namespace="n" * 63, error="e" * 200, code=7
+    )
+    for events in ([], [long], [event("ADD", 1)]):
+        shown = event_columns(width, events, short=width < 110)
+        assert sum(it.width for it in shown.columns) == width
+        for it in events:
+            assert all(
+                len(cell) <= column.width for cell, column in zip(shown.cells(it), shown.columns, strict=True)
+            )
+
+
+@pytest.mark.unit
+def test_numbers_of_a_node_that_is_stuck_fit_into_their_columns() -> None:
+    stuck = Rate(verb="RELEASE", per_second=333.3, count=20000, failed=2000, p50=60000.4, p99=899999.4)
+    slow = [Latency(verb=verb, phase="release", p50=60000.4, p99=899999.4) for verb in ("ADD", "DEL")]
+    for row, columns in ((rate(stuck), RATES), (latencies(slow)[0], LATENCIES)):
+        # With a space before each but the first.
+        assert all(
+            len(cell) < column.width or (column is columns[0] and len(cell) <= column.width)
+            for cell, column in zip(row, columns, strict=True)
+        )
+
+
+@pytest.mark.kernel
+def test_a_table_that_is_longer_than_its_panel_can_be_scrolled(machine: Machine) -> None:
+    busy(machine)
+
+    async def watch(top: Top, pilot: Pilot[None]) -> None:
+        await resized(top, pilot, SMALL)
+        reading = top.reading
+        assert reading is not None
+        await pilot.press("p")
+        rates = [structs.replace(reading.rates[0], verb=f"V{number}") for number in range(20)]
+        top.show(structs.replace(reading, rates=rates))
+        assert await soon(pilot, lambda: any("V0 " in line for line in drawn(top)))
+        assert not any("V19 " in line for line in drawn(top))
+        await pilot.press("tab")
+        await pilot.press(*["down"] * 20)
+        assert await soon(pilot, lambda: any("V19 " in line for line in drawn(top)))
+        top.show(structs.replace(reading, rates=rates))
+        assert await soon(pilot, lambda: any("V19 " in line for line in drawn(top)))
+
+    watched(machine, watch)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("size", [SMALL, COMMON], ids=str)
+def test_a_question_mark_shows_the_keys_until_the_next_key(machine: Machine, size: tuple[int, int]) -> None:
+    busy(machine)
+
+    async def watch(top: Top, pilot: Pilot[None]) -> None:
+        await resized(top, pilot, size)
+        await pilot.press("question_mark")
+        assert await soon(pilot, lambda: any("any key goes back" in line for line in drawn(top)))
+        for key in ("up, down", "enter", "tab", "f", "p", "?", "q"):
+            assert any(f"│ {key}" in line for line in drawn(top)), key
+        # What happens meanwhile is drawn behind them.
+        await asyncio.to_thread(machine.attach, machine.node.container())
+        assert await soon(pilot, lambda: ["ADD", "5"] in [[row[0], row[2]] for row in cells(top, "#rates")])
+        await pilot.press("f")
+        assert await soon(pilot, lambda: not any("any key goes back" in line for line in drawn(top)))
+        assert not any("events that failed" in line for line in drawn(top))
 
     watched(machine, watch)
 
@@ -292,8 +470,8 @@ def test_it_draws_in_a_real_terminal_and_ends_at_a_key(machine: Machine, tmp_pat
             return shown.stdout
 
         assert eventually(lambda: "10.78.0.0/16" in screen() and "START" in screen()), screen()
-        for word in ("operations", "latencies", "pools", "events", f"process {machine.agent}"):
-            assert word in screen()
+        words = ("operations", "latencies", "pools", "events", f"process {machine.agent}")
+        assert eventually(lambda: set(words) == {word for word in words if word in screen()}), screen()
         subprocess.run([*server, "send-keys", "q"], check=True)
         assert eventually(status.exists)
         assert eventually(lambda: status.read_text() == "0\n")

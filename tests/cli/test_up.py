@@ -18,7 +18,8 @@ from ..agent.stage import PLUGIN
 from ..lanes import ROOT
 from .machine import Machine
 
-pytestmark = pytest.mark.kernel
+# What runtimes of this machine are told is no matter here.
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
 # An agent as another version of netloom would start it.
 _SAME_NUMBER = (
@@ -276,7 +277,17 @@ def test_a_network_that_sorts_first_is_reported_and_another_of_ours_is_no_matter
         '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"netloom","pools":[{"cidr":"10.6.0.0/24"}]}]}'
     )
     (warning,) = bare.brought_up()["warnings"]
-    assert "05-bridge.conflist" in warning
+    assert "05-bridge.conflist sorts before" in warning
+
+
+def test_of_several_networks_that_sort_first_the_one_that_runtimes_take_is_named(bare: Machine) -> None:
+    for name in ("01-x", "05-bridge"):
+        (bare.stage.networks / f"{name}.conflist").write_text(
+            f'{{"cniVersion":"1.0.0","name":"{name}","plugins":[{{"type":"bridge"}}]}}'
+        )
+    (warning,) = bare.brought_up()["warnings"]
+    assert "05-bridge.conflist sort before 10-netloom.conflist" in warning
+    assert warning.endswith("takes 01-x.conflist")
 
 
 def test_without_a_working_agent_no_network_is_written_and_its_last_words_are_shown(bare: Machine) -> None:
@@ -312,7 +323,7 @@ def test_a_log_is_named_only_where_the_agent_writes_to_it(bare: Machine) -> None
 
 
 def test_two_at_once_start_one_agent(bare: Machine) -> None:
-    words = ("up", "--plugin-dir", str(bare.stage.plugins))
+    words = ("up", "--json", "--plugin-dir", str(bare.stage.plugins))
     both = [bare.stage.start(*words, prefix=bare.node.command()) for _ in range(2)]
     done = [json.loads(process.communicate(timeout=30)[0]) for process in both]
     assert sorted(it["agent"]["change"] for it in done) == ["kept", "started"]
@@ -325,10 +336,10 @@ def test_an_agent_of_another_version_is_replaced_and_traffic_goes_on(bare: Machi
         bare.node.command(sys.executable, "-c", _OLDER), env=bare.stage.env, stderr=subprocess.DEVNULL
     )
     try:
-        done = bare.up("--no-agent").document
+        done = bare.up("--json", "--no-agent").document
         while done["agent"]["change"] == "none":
             assert older.poll() is None
-            done = bare.up("--no-agent").document
+            done = bare.up("--json", "--no-agent").document
         assert "0.0.9" in done["warnings"][0]
         bare.attach(bare.node.container())
         assert bare.reaches("10.78.0.1")
@@ -348,7 +359,7 @@ def test_an_agent_of_the_same_version_with_another_table_is_replaced(bare: Machi
         bare.node.command(sys.executable, "-c", _SAME_NUMBER), env=bare.stage.env, stderr=subprocess.DEVNULL
     )
     try:
-        while bare.up("--no-agent").document["agent"]["change"] == "none":
+        while bare.up("--json", "--no-agent").document["agent"]["change"] == "none":
             assert other.poll() is None
         assert bare.brought_up()["agent"]["change"] == "replaced"
         assert other.wait(10) == 0
@@ -437,3 +448,58 @@ def test_a_pool_that_overlaps_a_network_of_the_host_is_reported_and_used(bare: M
     (warning,) = done["warnings"]
     assert "pool 10.78.0.0/16 overlaps 10.78.5.0/24 on lan0" in warning
     assert done["network"]["change"] == "installed"
+
+
+def without_nftables() -> tuple[str, ...]:
+    """To put before a command from which the library is hidden; nobody else misses it."""
+    libraries = " ".join(map(str, Path("/usr/lib").rglob("libnftables.so.1*")))
+    hidden = f'for it in {libraries}; do mount --bind /dev/null "$it"; done; exec "$@"'
+    return ("unshare", "--mount", "sh", "-c", hidden, "sh")
+
+
+def test_a_missing_library_is_named_with_its_package_before_anything_is_done(bare: Machine) -> None:
+    words = ("up", "--plugin-dir", str(bare.stage.plugins))
+    told = bare.run(*words, prefix=without_nftables())
+    assert told.status == 1
+    assert "libnftables" in told.said["error"]
+    assert "`apt install libnftables1`" in told.said["next"]
+    assert told.said["more"] == "netloom explain library-missing"
+    assert not bare.plugin.exists()
+    assert not bare.node.state_dir.exists()
+    assert bare.agent is None
+
+
+def test_who_brings_an_agent_of_their_own_may_install_the_library_later(bare: Machine) -> None:
+    words = ("up", "--no-agent", "--plugin-dir", str(bare.stage.plugins))
+    assert bare.run(*words, prefix=without_nftables()).status == 0
+
+
+def containerd(etc: Path, **places: Path | str) -> None:
+    lines = "\n".join(f'{key} = "{value}"' for key, value in places.items())
+    (etc / "containerd").mkdir()
+    (etc / "containerd" / "config.toml").write_text(
+        f'version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\n{lines}\n'
+    )
+
+
+def test_a_runtime_that_looks_for_plugins_elsewhere_is_reported_with_where(
+    bare: Machine, own_etc: Path
+) -> None:
+    containerd(own_etc, bin_dir="/usr/lib/cni", conf_dir=bare.stage.networks)
+    (warning,) = bare.brought_up()["warnings"]
+    assert "containerd looks for plugins in /usr/lib/cni" in warning
+    assert "`netloom up --plugin-dir /usr/lib/cni`" in warning
+    assert bare.attach(bare.node.container())["ips"]
+
+
+def test_a_runtime_that_looks_for_networks_elsewhere_is_reported_with_where(
+    bare: Machine, own_etc: Path
+) -> None:
+    containerd(own_etc, bin_dir=bare.stage.plugins, conf_dir="/srv/networks")
+    (warning,) = bare.brought_up()["warnings"]
+    assert "containerd looks for networks in /srv/networks" in warning
+
+
+def test_a_runtime_that_looks_where_everything_is_is_not_mentioned(bare: Machine, own_etc: Path) -> None:
+    containerd(own_etc, bin_dir=bare.stage.plugins, conf_dir=bare.stage.networks)
+    assert bare.brought_up()["warnings"] == []

@@ -90,7 +90,7 @@ def test_gc_without_a_list_removes_every_attachment_of_the_network(stage: Stage)
 
     assert stage.verbs[2:] == ["DEL", "GC"]
     assert "cni.dev/valid-attachments" not in stage.calls[-1].config
-    left = stage.cni("attachments").document
+    left = stage.cni("attachments", "--json").document
     assert [attachment["network"] for attachment in left] == ["other"]
 
 
@@ -106,7 +106,7 @@ def test_gc_keeps_what_is_named_as_valid(stage: Stage) -> None:
         {"containerID": CONTAINER, "ifname": "eth0"},
         {"containerID": "web", "ifname": "net1"},
     ]
-    assert [it["netns"] for it in stage.cni("attachments").document] == [NETNS]
+    assert [it["netns"] for it in stage.cni("attachments", "--json").document] == [NETNS]
 
 
 def test_status_needs_no_namespace(stage: Stage) -> None:

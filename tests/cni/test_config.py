@@ -124,7 +124,7 @@ def test_what_a_list_lacks_is_named(document: object, sentence: str) -> None:
     [
         (b"", "unexpected end of JSON input"),
         (b"   ", "unexpected end of JSON input"),
-        (b"{", "truncated"),
+        (b"{", "ends too early"),
         (b'{"name":"\xff"}', "not UTF-8"),
         (b'{"name":' * 100_000, "nested too deeply"),
         (b'{"x":' * 300 + b"1" + b"}" * 300, "nested too deeply"),

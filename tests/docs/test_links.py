@@ -18,6 +18,9 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+# In sentences and strings, as a path from the top of the repository.
+_NAMED = re.compile(r"(?<![\w/.-])docs/[\w/.-]+\.(?:md|json|py|svg)\b")
+_TEXT = ("", ".md", ".py", ".toml", ".yml", ".json", ".c", ".h", ".service", ".socket", ".css")
 
 
 @cache
@@ -45,6 +48,24 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         elif anchor and anchor not in anchors(found):
             dead.append(f"{link}: there is no such heading")
     assert dead == []
+
+
+def sources() -> list[Path]:
+    """All that people read and write here: code, tests, tools, what is deployed, and documentation."""
+    folders = ("netloom", "plugin", "tests", "tools", "bench", "demo", "deploy", "docs")
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    found += [path for path in ROOT.iterdir() if path.is_file()]
+    return [it for it in found if it.suffix in _TEXT and "__pycache__" not in it.parts]
+
+
+def test_every_file_of_the_documentation_that_is_named_anywhere_is_there() -> None:
+    named = {
+        (name, str(path.relative_to(ROOT)))
+        for path in sources()
+        for name in _NAMED.findall(path.read_text(errors="replace"))
+        if not (ROOT / name).exists()
+    }
+    assert named == set()
 
 
 @pytest.mark.parametrize(

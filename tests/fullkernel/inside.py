@@ -68,7 +68,9 @@ def request(config: pytest.Config, items: list[pytest.Item]) -> dict[str, Any]:
     if config.inipath is not None:
         options += ["-c", str(config.inipath)]
     for plugin in config.option.plugins:
-        options += ["-p", plugin]
+        # A worker prints nothing; the guest says on its console what went wrong.
+        if plugin != "no:terminal":
+            options += ["-p", plugin]
     return {
         "arguments": [*options, *dict.fromkeys(str(item.path) for item in items)],
         "selected": [item.nodeid for item in items],

@@ -12,14 +12,20 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ..lanes import LANES, ROOT
+from ..workers import FULL_KERNEL, group_of, is_worker, tell, told_by
 from . import inside
 from .guest import Guest, release_of
 
-DEADLINE = 480.0
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+# Emulation is slow, and slower still beside another worker.
+DEADLINE = 1200.0
 _POLL = 0.1
 
 
@@ -83,6 +89,9 @@ class FullKernelLane:
         # First, because pytest tears fixtures of the whole session down after the last test that it
         # runs itself; together, so that the guest has ended before any other test begins.
         items.sort(key=in_lane, reverse=True)
+        for item in filter(in_lane, items if is_worker(self._config) else ()):
+            if group_of(item.nodeid) != FULL_KERNEL:
+                raise pytest.UsageError(f"{item.nodeid} would boot a guest of its own: see tests/workers.py")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -104,8 +113,13 @@ class FullKernelLane:
         # A run that was interrupted leaves its guest here.
         if self._guest is not None:
             self._guest.end()
+        tell(session.config, guest=self._trouble)
         if self._trouble and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        self._trouble = self._trouble or told_by(node).get("guest")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._trouble:
@@ -164,6 +178,7 @@ class FullKernelLane:
             outcome="failed",
             longrepr=f"{ending} The end of its console:\n{self._guest.console_tail()}",
             when="call",
+            user_properties=item.user_properties,
         )
 
     def _ending(self, guest: Guest) -> str:

@@ -43,7 +43,8 @@ def test_a_bridge_with_ports_and_limits_passes(machine: Machine) -> None:
 
     done = subprocess.run(
         machine.node.command(
-            NETLOOM, "connectivity", "bridged", "--plugin-dir", str(PEERS / "plugins"), "--bandwidth", "40M",
+            NETLOOM, "connectivity", "bridged", "--json", "--plugin-dir", str(PEERS / "plugins"),
+            "--bandwidth", "40M",
             "--cache-dir", str(machine.stage.cache),
         ),
         env=machine.stage.env,

@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
+from netloom.catalogue import ENTRIES
+from netloom.cli.units import SERVICE, SOCKET
+
 from ..lanes import PEERS, ROOT
 from .clean_machine import PYTHON, CleanMachine, difference
 from .reach import pings
@@ -161,9 +164,28 @@ def test_up_names_the_package_if_the_firewalls_library_is_missing(machine: Clean
     machine.run("sh", "-c", "rm /usr/lib/*/libnftables.so.1*")
     refused = machine.run(netloom, "up", check=False)
     assert refused.status == 1
-    assert "libnftables1" in refused.stderr
+    assert "libnftables1" in refused.stderr.splitlines()[0]
+    assert "`apt install libnftables1`" in refused.stderr
     assert not machine.path("/etc/cni").exists()
+    assert not machine.path("/opt/cni").exists()
     machine.run(netloom, "down", "--purge", "--yes")
+
+
+def test_an_installation_has_what_systemd_needs_and_can_explain_every_kind_of_error(
+    machine: CleanMachine,
+) -> None:
+    netloom = install_with_pip(machine)
+    machine.run(netloom, "up", "--units-only", "/media/units")
+    service = machine.path("/media/units/netloom.service").read_text()
+    assert "\nExecStart=/opt/netloom/bin/python" in service
+    assert "ListenStream=/run/netloom/agent.sock\n" in machine.path("/media/units/netloom.socket").read_text()
+    refused = machine.run(netloom, "up", "--systemd", "--json", check=False)
+    assert json.loads(refused.stderr)["code"] == "systemd-not-running"
+    for it in {it.area: it for it in ENTRIES.values()}.values():
+        explained = json.loads(machine.run(netloom, "explain", it.code, "--json").stdout)
+        assert it.remedy in json.dumps(explained, ensure_ascii=False)
+    offered = machine.run(netloom, "__complete", "up", "--sys").stdout
+    assert "--systemd" in offered
 
 
 def test_the_source_archive_builds_the_plugin_where_there_is_a_compiler(
@@ -196,7 +218,8 @@ def test_the_wheel_has_the_package_with_the_plugin_and_nothing_else(built: Distr
         assert wheel.getinfo(PLUGIN).external_attr >> 16 & 0o777 == 0o755
     files = (it for it in (ROOT / "netloom").rglob("*") if it.is_file() and "__pycache__" not in it.parts)
     assert names == {str(it.relative_to(ROOT)) for it in files}
-    assert {PLUGIN, "netloom/py.typed"} <= names
+    assert {PLUGIN, "netloom/py.typed", "netloom/cli/grammar.json"} <= names
+    assert {f"netloom/_units/{unit}" for unit in (SERVICE, SOCKET)} <= names
 
 
 @pytest.mark.parametrize("family", ["manylinux_2_17", "manylinux2014", "musllinux_1_1"])

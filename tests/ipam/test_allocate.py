@@ -6,7 +6,7 @@ import pytest
 
 from netloom.cni import InvalidConfig, TryAgainLater
 from netloom.cni.errors import PluginFailed, from_code
-from netloom.ipam import Exhausted, PoolConfig, Taken
+from netloom.ipam import Exhausted, PoolConfig, SqlHoldings, Taken
 from netloom.kernel.values import packed_ip
 
 from .book import COOLDOWN, NOW, Book, every, pool_of, pools_of, shown
@@ -64,6 +64,12 @@ def test_a_requested_address_that_another_holds_is_an_error_that_names_it(book: 
         book.attach(DUAL, "fd00::9", "10.1.0.5")
     assert taken.value.code == 101
     assert book.rows() == before
+
+
+def test_an_address_of_the_hosts_own_is_said_to_be_the_hosts(book: Book) -> None:
+    book.holdings = SqlHoldings(book.connection, frozenset({packed_ip("10.1.0.5")}))
+    with pytest.raises(Taken, match="the host itself holds it"):
+        book.attach(DUAL, "10.1.0.5")
 
 
 def test_another_plugins_code_101_is_not_taken_for_ours() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netloom.ipam import FREE, HELD
+from netloom.ipam import FREE, HELD, SqlHoldings
 from netloom.kernel.values import packed_ip
 
 from .book import Book
@@ -84,3 +84,15 @@ def test_every_question_is_answered_by_the_primary_key(book: Book) -> None:
         [by_range, "USE TEMP B-TREE FOR ORDER BY"],
         [by_range],
     ]
+
+
+def test_what_somebody_else_has_is_held_whatever_a_row_says(mixed: Book) -> None:
+    """Such as the host's own address, or one of a container of which the journal lost track."""
+    rested, resting, free = map(packed_ip, ("32.1.13.186", "32.1.13.185", "32.1.13.188"))
+    holdings = SqlHoldings(mixed.connection, frozenset({rested, resting, free, V4[0]}))
+    assert holdings.tally("net", *V4, 45.0) == (5, 0)
+    assert holdings.longest_resting("net", *V4) is None
+    assert list(holdings.entries("net", *V4)) == [
+        (ip, HELD) for ip in sorted({V4[0], V4[1], rested, resting, free})
+    ]
+    assert holdings.released_at("net", rested) == HELD

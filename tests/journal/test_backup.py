@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from netloom.journal import Journal, NotMigrated, backup, schema
+from netloom.journal.spare import replacing
 
 from .rows import reserve
 
@@ -45,6 +48,35 @@ def test_a_copy_that_fails_leaves_what_was_there(journal: Journal, tmp_path: Pat
     with closing(sqlite3.connect(journal.path)) as connection, pytest.raises(OSError, match="directory"):
         backup.copy(connection, str(target))
     assert [it.name for it in tmp_path.iterdir() if "there" in it.name] == ["there"]
+
+
+def test_a_copy_of_one_that_is_locked_ends_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup, "_PATIENCE", 0.3)
+    older(str(tmp_path / "journal.db"))
+    with (
+        closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as somebody,
+        closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None, timeout=0)) as connection,
+    ):
+        somebody.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(backup.Locked):
+            backup.copy(connection, str(tmp_path / "copy.db"))
+    assert [it.name for it in tmp_path.iterdir() if "copy" in it.name] == []
+
+
+def test_what_is_read_and_what_is_written_fail_with_errors_of_their_own(
+    journal: Journal, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(journal.path)) as connection, pytest.raises(OSError, match="No such file"):
+        backup.copy(connection, str(tmp_path / "nowhere" / "copy.db"))
+    (tmp_path / "damaged.db").write_bytes(b"no database" * 1000)
+    with (
+        closing(sqlite3.connect(tmp_path / "damaged.db")) as connection,
+        pytest.raises(sqlite3.DatabaseError, match="not a database"),
+    ):
+        backup.copy(connection, str(tmp_path / "copy.db"))
+    assert [it.name for it in tmp_path.iterdir() if "copy" in it.name] == []
 
 
 def test_a_migration_keeps_the_journal_as_it_was(tmp_path: Path) -> None:
@@ -100,7 +132,41 @@ def test_of_many_copies_the_last_stay(tmp_path: Path) -> None:
 def test_what_a_copy_that_was_cut_off_has_left_is_taken_away_by_the_next(
     journal: Journal, tmp_path: Path
 ) -> None:
-    (tmp_path / ".copy.db.new").write_bytes(b"half of it")
+    half = tmp_path / ".copy.db.netloom-new"
+    half.write_bytes(b"half of it")
+    (tmp_path / ".copy.db.netloom-new-journal").write_bytes(b"how to undo that")
     with closing(sqlite3.connect(journal.path)) as connection:
         backup.copy(connection, str(tmp_path / "copy.db"))
-    assert not (tmp_path / ".copy.db.new").exists()
+    assert sorted(it.name for it in tmp_path.glob("*copy*") if it.is_file()) == ["copy.db"]
+
+
+def test_of_two_copies_to_one_file_one_is_told_of_the_other(journal: Journal, tmp_path: Path) -> None:
+    target = str(tmp_path / "copy.db")
+    with closing(sqlite3.connect(journal.path)) as connection:
+        with replacing(target) as spare:
+            Path(spare).write_text("the first")
+            with pytest.raises(OSError, match="somebody else is writing it"):
+                backup.copy(connection, target)
+        assert Path(target).read_text() == "the first"
+        backup.copy(connection, target)
+    assert version_of(target) == schema.VERSION
+
+
+def test_copies_to_one_file_at_once_leave_a_whole_one(journal: Journal, tmp_path: Path) -> None:
+    """One that has just been given its name is not written over by who had opened it before."""
+    target = str(tmp_path / "copy.db")
+
+    def again(_: int) -> bool:
+        with closing(sqlite3.connect(journal.path)) as connection:
+            try:
+                backup.copy(connection, target)
+            except OSError as error:
+                assert error.errno == errno.EBUSY
+                return False
+            return True
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(again, range(100)))
+    assert any(done)
+    assert version_of(target) == schema.VERSION
+    assert sorted(it.name for it in tmp_path.glob("*copy*")) == ["copy.db"]

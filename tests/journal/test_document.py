@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netloom.cni import Result
@@ -79,10 +79,11 @@ def test_without_operations_they_are_not_there_and_not_needed(path: str) -> None
     assert imported(document) == []
 
 
+@settings(deadline=None)
 @given(
     plan=st.binary(max_size=40),
     text=st.text(max_size=20),
-    number=st.floats(allow_nan=False, allow_infinity=False),
+    number=st.floats(-1e10, 1e10),
 )
 def test_any_value_comes_back_as_it_was(plan: bytes, text: str, number: float) -> None:
     """What a row may hold, SQLite can hold: text without zeros in it, and any bytes."""

@@ -187,6 +187,30 @@ def test_operations_are_written_before_the_journal_is_closed(path: str) -> None:
     assert len(_operations(path)) == 100
 
 
+def test_what_was_logged_is_on_disk_when_a_flush_is_answered(journal: Journal) -> None:
+    for number in range(1, 50):
+        journal.log(operation("web"))
+        journal.flush().result(10)
+        assert len(_operations(journal.path)) == number
+
+
+def test_a_flush_writes_nothing_if_nothing_waits(journal: Journal) -> None:
+    journal.flush().result(10)
+    told: list[bool] = []
+    journal.timed = lambda _, durable: told.append(durable)
+    journal.flush().result(10)
+    assert told == []
+
+
+def test_a_flush_says_that_the_disk_did_not_take_it(journal: Journal) -> None:
+    with somebody_writing(journal):
+        journal.log(operation("web"))
+        with pytest.raises(JournalError):
+            journal.flush().result(20)
+    journal.flush().result(10)
+    assert _operations(journal.path) == ["web"]
+
+
 def test_operations_that_the_disk_did_not_take_are_written_later(journal: Journal) -> None:
     with somebody_writing(journal):
         journal.log(operation("web"))

@@ -38,9 +38,11 @@ from netloom.kernel.netlink.attributes import Attributes, each, nested, raw, tex
 from netloom.kernel.netlink.connection import Connection
 from netloom.kernel.netlink.message import Message
 
+from ..search import examples
+
 pytestmark = pytest.mark.unit
 
-STEADY = settings(derandomize=True, deadline=None, database=None, max_examples=120)
+STEADY = settings(derandomize=True, deadline=None, database=None, max_examples=examples(120))
 
 IPV4, IPV6 = socket.AF_INET, socket.AF_INET6
 A4, A6 = bytes([10, 0, 0, 1]), bytes.fromhex("fd000000000000000000000000000001")

@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -87,13 +88,25 @@ def udp(source: str, target: str, *ports: int) -> None:
             sender.sendto(b"x", (target, port))
 
 
+def _connected(source: str, target: str, port: int) -> socket.socket:
+    """On a busy machine, routes of IPv6 come a moment after the addresses."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_connection((target, port), source_address=(source, 0))
+        except OSError as error:
+            if error.errno != errno.ENETUNREACH or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 @contextmanager
 def tcp(source: str, target: str, port: int) -> Iterator[None]:
     """A connection that lives in the block."""
     family = socket.AF_INET6 if ":" in source else socket.AF_INET
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server((target, port), family=family))
-        client = stack.enter_context(socket.create_connection((target, port), source_address=(source, 0)))
+        client = stack.enter_context(_connected(source, target, port))
         server, _ = listener.accept()
         stack.enter_context(server)
         client.sendall(b"x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import subprocess
@@ -447,7 +448,7 @@ def test_a_process_that_was_forked_off_does_not_disturb_its_parent(
     dataplane.apply(veth(), pod).result(5)
     start = time.monotonic()
     dataplane.remove(veth(), pod).result(5)
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < 3
 
 
 SCARCE = """
@@ -492,6 +493,36 @@ def test_it_survives_when_descriptors_run_out() -> None:
     """libnftables would end the whole process."""
     done = subprocess.run([sys.executable, "-c", SCARCE], capture_output=True, text=True, timeout=60)
     assert done.stdout == "lives\n", done.stderr
+
+
+HIGH = """
+import os, resource
+from netloom.kernel import *
+from netloom.kernel.dataplane import Dataplane
+
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+host = Namespace.new()
+table = Plan((NftTable("inet", "t", "chain c { }"),))
+with Dataplane(host) as dataplane:
+    hogs = [os.open("/dev/null", 0)]
+    while hogs[-1] < 1100:
+        hogs.append(os.open("/dev/null", 0))
+    try:
+        dataplane.apply(table).result(20)
+    except KernelError as error:
+        print(error.errno)
+    for hog in hogs:
+        os.close(hog)
+    dataplane.apply(table).result(20)
+print("lives")
+"""
+
+
+def test_it_survives_when_only_high_descriptors_are_left() -> None:
+    """libnftables waits with select(2): the C library would abort the whole process."""
+    done = subprocess.run([sys.executable, "-c", HIGH], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{errno.EMFILE}\nlives\n", done.stderr
 
 
 SHARED = """

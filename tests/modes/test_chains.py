@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from netloom.modes import isolation, masquerade
-from netloom.modes.masquerade import Masquerade
+from netloom.modes.wanted import Masquerade
 
 pytestmark = pytest.mark.unit
 

@@ -9,10 +9,8 @@ import pytest
 from netloom.kernel import NftChain, NftElement, Plan, Shaper, Up, Veth
 from netloom.kernel.values import packed_ip
 from netloom.modes import isolation, limits, masquerade, ports, routed, table
-from netloom.modes.limits import Limit, Limits
-from netloom.modes.masquerade import Masquerade
-from netloom.modes.ports import HostPort
 from netloom.modes.routed import Assigned, Attached
+from netloom.modes.wanted import HostPort, Limit, Limits, Masquerade
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netloom.kernel import Plan
 from netloom.modes import ports
-from netloom.modes.ports import HostPort
+from netloom.modes.wanted import HostPort
 
 pytestmark = pytest.mark.unit
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ..search import examples
 from .stage import CONFIG, Answer, FarEnd, Plugin, reply
 
 pytestmark = pytest.mark.unit
@@ -27,7 +28,7 @@ COMMANDS = st.sampled_from(["ADD", "CHECK", "DEL", "GC", "STATUS", "NOPE"])
 VALUES = st.binary(max_size=60).map(lambda value: value.replace(b"\0", b"\xff"))
 
 searching = settings(
-    max_examples=400, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(400), deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

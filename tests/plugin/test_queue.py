@@ -40,7 +40,7 @@ def test_a_del_asks_no_longer_than_one_and_a_half_seconds(plugin: Plugin, deadli
     with SILENT["silent"](plugin):
         answer = plugin("DEL", NETLOOM_DEADLINE=deadline)
     assert answer.is_silent_success
-    assert 1.5 < answer.seconds < 2
+    assert 1.5 < answer.seconds < 4
 
 
 def test_an_intent_is_the_request_as_the_agent_would_have_got_it(plugin: Plugin, listen: Listen) -> None:

@@ -155,7 +155,7 @@ class Booted:
         return self.run(str(NETLOOM), *words, env=env)
 
     def brought_up(self, *words: str, env: Mapping[str, str] | None = None) -> Any:
-        done = self.netloom("up", *words, env=env)
+        done = self.netloom("up", "--json", *words, env=env)
         assert done.status == 0, done.stderr
         return json.loads(done.stdout)
 

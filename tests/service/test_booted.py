@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -28,7 +29,7 @@ pytestmark = [
 
 PLUGIN = "/opt/cni/bin/netloom"
 CONFIG = json.dumps(
-    {"cniVersion": "1.1.0", "name": "load", "type": "netloom", "pools": [{"cidr": "10.9.0.0/24"}]}
+    {"cniVersion": "1.1.0", "name": "load", "type": "netloom", "pools": [{"cidr": "10.9.0.0/16"}]}
 )
 
 
@@ -132,12 +133,37 @@ def test_up_makes_it_a_node_whose_agent_systemd_runs(machine: Booted) -> None:
     assert machine.run("ping", "-c1", "-W2", "10.78.0.1").status == 0
 
 
+def test_it_looks_for_networks_where_up_was_told_to_whatever_the_places_are_called(machine: Booted) -> None:
+    """Also the agent's own view: whether it is ready depends on the networks that it finds."""
+    directory = "/srv/a b%n$HOME 'c'"
+    places = {"--conf-dir": "net.d", "--state-dir": "state", "--socket": "run/agent.sock"}
+    words = [it for option, name in places.items() for it in (option, f"{directory}/{name}")]
+    machine.run("mkdir", "-p", f"{directory}/run")
+    machine.brought_up("--systemd", *words)
+    command = machine.run("cat", f"/proc/{main_process(machine)}/cmdline").stdout.split("\0")
+    assert command[command.index("agent") + 1 : -1] == [
+        it
+        for option in ("--state-dir", "--socket", "--conf-dir")
+        for it in (option, f"{directory}/{places[option]}")
+    ]
+    ready = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9478/readyz', timeout=10)"
+    answered = machine.run(sys.executable, "-c", ready)
+    assert answered.status == 0, answered.stderr
+
+
 def test_a_second_up_keeps_it_so_without_being_told(node: Booted) -> None:
     process = main_process(node)
     done = node.brought_up()
     changes = [done[part]["change"] for part in ("plugin", "agent", "network")]
     assert changes + [it["change"] for it in done["units"]] == ["kept"] * 5
     assert main_process(node) == process
+
+
+def test_it_moves_to_another_socket_where_it_is_told_to(node: Booted) -> None:
+    process = main_process(node)
+    done = node.brought_up("--systemd", "--socket", "/run/netloom/other.sock")
+    assert done["agent"]["socket"] == "/run/netloom/other.sock"
+    assert main_process(node) not in ("0", process)
 
 
 def test_a_hardened_agent_does_all_that_one_without_bounds_does(node: Booted) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -17,8 +18,10 @@ import pytest
 from netloom.failpoints import VARIABLE
 
 from ..agent.conftest import node as node
+from ..agent.hanging import Ground
 from ..agent.stage import Node, eventually
 from ..agent.succession import inode, process_at
+from ..agent.watching import ask
 from .manager import ServiceManager, names_in
 
 pytestmark = pytest.mark.kernel
@@ -166,6 +169,27 @@ def test_what_is_no_listening_socket_is_not_taken(manager: ServiceManager) -> No
     assert manager.node.plugin("STATUS").status == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LISTEN_FDS", "5"),
+        ("LISTEN_FDS", "99999999999"),
+        ("LISTEN_FDS", "9" * 400),
+        ("WATCHDOG_USEC", "soon"),
+        ("WATCHDOG_USEC", "9" * 400),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_done(
+    manager: ServiceManager, name: str, value: str
+) -> None:
+    agent = manager.start("--json", environment={name: value})
+    assert agent.wait(20) == 2
+    error = json.loads(manager.node.log())
+    assert (error["code"], name in error["error"], name in error["next"]) == ("usage", True, True)
+    manager.hear()
+    assert (manager.told, manager.node.state_dir.exists(), manager.node.socket.exists()) == ([], False, False)
+
+
 # Life.
 
 
@@ -204,6 +228,27 @@ def test_one_whose_journal_hangs_gives_no_sign_of_life(manager: ServiceManager, 
     assert manager.heard("WATCHDOG=1") is not None
     added.communicate()
     assert added.returncode == 0
+
+
+def test_one_whose_dataplane_hangs_gives_no_sign_of_life(manager: ServiceManager, tmp_path: Path) -> None:
+    """Also when calls wait in its queue until their time is over, which another thread sees to."""
+    ground = Ground(tmp_path)
+    manager.start(environment={"WATCHDOG_USEC": "900000", **ground.environment})
+    manager.ready()
+    assert manager.heard("WATCHDOG=1") is not None
+    node = manager.node
+    with ground.hangs("kernel"):
+        adding = [
+            node.begin("ADD", node.container(), NETLOOM_DEADLINE=f"{1 + number}") for number in range(5)
+        ]
+        time.sleep(1.5)
+        manager.hear()
+        manager.told.clear()
+        assert manager.heard("WATCHDOG=1", 4) is None
+        assert [it["subject"] for it in ask(node, "/livez").document["findings"]] == ["dataplane"]
+    assert manager.heard("WATCHDOG=1") is not None
+    for process in adding:
+        process.communicate(timeout=60)
 
 
 # Descriptors that outlive it.

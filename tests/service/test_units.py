@@ -112,6 +112,26 @@ def test_a_path_that_cannot_stand_in_a_unit_is_refused(path: str) -> None:
         rendered(Place(STATE_DIR, path), ["x"])
 
 
+STRANGE = "/srv/a b%n$HOME 'c';d"
+
+
+@needs_systemd
+def test_systemd_takes_places_of_any_name(tmp_path: Path) -> None:
+    place = Place(f"{STRANGE}/state", f"{STRANGE}/run/agent.sock")
+    command = [sys.executable, "-P", "-m", "netloom.cli.main", "agent", "--conf-dir", f"{STRANGE}/net.d"]
+    paths = [tmp_path / name for name in (SERVICE, SOCKET_UNIT)]
+    for path in paths:
+        path.write_bytes(rendered(place, command)[path.name])
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    unit = settings(paths[0].read_text())
+    assert unit["ExecStart"][0].endswith(""" --conf-dir "/srv/a b%%n$$HOME 'c';d/net.d\"""")
+    # A variable is one in a command only.
+    assert """"/srv/a b%%n$HOME 'c';d/state\"""" in unit["ReadWritePaths"]
+
+
 # Where systemd does not run.
 
 
@@ -135,6 +155,7 @@ def test_units_can_be_written_for_another_machine_and_nothing_else_is_done(bare:
     assert sorted(os.listdir(directory)) == [SERVICE, SOCKET_UNIT]
     unit = settings((directory / SERVICE).read_text())
     assert unit["ExecStart"][0].startswith(f"{sys.executable} -P -m netloom.cli.main agent ")
+    assert f" --conf-dir {bare.stage.networks}" in unit["ExecStart"][0]
     assert str(bare.node.state_dir) in unit["ExecStart"][0]
     assert not bare.plugin.exists()
     assert not bare.node.state_dir.exists()

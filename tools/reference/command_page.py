@@ -6,7 +6,7 @@ import inspect as sources
 import re
 from textwrap import dedent
 
-from .commands import LINES, UNTYPED, Described
+from .commands import LINES, RESULTS, UNTYPED, Described
 from .markdown import block, code, paragraphs, sentence, table
 from .output_fields import about, elsewhere, fields_of
 from .page import Page, Part, merged
@@ -71,11 +71,13 @@ def _environment(command: Described) -> str:
 def _output(command: Described) -> str:
     has_json = any("--json" in it.option_strings for it in command.parser._actions)
     if not command.has_output and command.words in UNTYPED:
-        return "JSON off a terminal, and with `--json`." if has_json else _NO_JSON
+        return "JSON with `--json`." if has_json else _NO_JSON
     if command.output is None:
         return _NOTHING if has_json else _NO_JSON
     schema = schema_of(command.output, f"netloom {command.words}")
-    when = "JSON off a terminal, and with `--json`" if has_json else "JSON"
+    when = "JSON"
+    if has_json:
+        when += " with `--json`" if command.words not in RESULTS else " off a terminal, and with `--json`"
     when += f", by [this schema](../../schemas/{command.name}.json)"
     if told := elsewhere(schema):
         return f"{when}: {', or '.join(told)}."

@@ -16,6 +16,8 @@ UNTYPED: frozenset[str] = frozenset()
 
 # Commands whose output goes on and on: every line is a document.
 LINES = frozenset({"events"})
+# Of these, programs read the very bytes that plugins and cnitool print.
+RESULTS = frozenset({"cni add", "cni convert"})
 
 
 class Described(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netloom.catalogue import Entry
 
+from .finders import finders, told
 from .markdown import paragraphs, sentence, table
 from .page import Page, Part, merged
 
@@ -11,7 +12,7 @@ AREAS = {
     "cni": "an error of CNI, by its number: of plugins, and of the `netloom cni` commands",
     "kernel": "an error of kernel objects: of `netloom plan`, and of `netloom.kernel`",
     "command": "an error of a command",
-    "finding": "something that `status`, `doctor`, `check` or `explain` finds",
+    "finding": "something that a look at the node finds; each page says who looks",
 }
 
 
@@ -21,13 +22,21 @@ def error_page(entry: Entry, before: Page | None) -> str:
         f"{entry.code}: {entry.title}",
         "",
         [
-            Part("What it is", sentence(AREAS[entry.area])),
+            Part("What it is", paragraphs(_what(entry))),
             Part("What it means", paragraphs(entry.meaning)),
             Part("What to do", paragraphs(entry.remedy)),
             Part("Notes", "", is_made=False),
             Part("See also", "[All errors](../errors.md)", is_made=False),
         ],
     )
+
+
+def _what(entry: Entry) -> str:
+    found_by = finders(entry.code)
+    if entry.area == "finding":
+        return sentence(f"something that {told(found_by)} {'finds' if len(found_by) == 1 else 'find'}")
+    also = f"; {told(found_by)} may name it, too" if found_by else ""
+    return sentence(f"{AREAS[entry.area]}{also}")
 
 
 def rows(entries: list[Entry]) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from netloom.catalogue import ENTRIES
+from netloom.cli.error_document import OfCommand, OfPlugin
+from netloom.cli.kernel_failure import OfKernel
 
 from .command_page import command_page
 from .commands import commands
@@ -19,9 +21,13 @@ from .schemas import schema_of, written
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
+# What standard error gets with --json if a command fails; no command is called so.
+ERROR = "error"
+
 
 def schemas(root: Path) -> dict[Path, dict[str, Any]]:
-    return {
+    of_errors = schema_of(OfCommand | OfPlugin | OfKernel, "an error of netloom")
+    return {root / "docs" / "schemas" / f"{ERROR}.json": of_errors} | {
         root / "docs" / "schemas" / f"{it.name}.json": schema_of(it.output, f"netloom {it.words}")
         for it in commands()
         if it.output is not None

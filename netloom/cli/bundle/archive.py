@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+from ...journal.kinds import other_than_file
 from .manifest import Part
 
 # Of a member beside its content, and of the archive's end.
@@ -29,7 +30,11 @@ class Entry(NamedTuple):
 
 
 class Exists(Exception):
-    """A file of that name is there."""
+    """Something of that name is there. `what` it is, if it is no file."""
+
+    def __init__(self, path: str, what: str | None = None) -> None:
+        super().__init__(path)
+        self.what = what
 
 
 def fitted(entries: Iterable[Entry], budget: int) -> list[Entry]:
@@ -92,6 +97,14 @@ def packed(directory: str, members: Iterable[tuple[str, bytes]], made: float) ->
     return buffer.getvalue()
 
 
+def what_is_at(path: str) -> str | None:
+    """If it is no file. A device, say: with a file in its place, others would not find it any more."""
+    try:
+        return other_than_file(os.lstat(path).st_mode)
+    except OSError:
+        return None
+
+
 def write(path: str, content: bytes, *, force: bool) -> None:
     """For its owner alone. Raises `Exists`, or OSError; then nothing is left of it."""
     directory, name = os.path.split(path)
@@ -103,6 +116,9 @@ def write(path: str, content: bytes, *, force: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         if force:
+            what = what_is_at(path)
+            if what is not None:
+                raise Exists(path, what)
             os.rename(spare, path)
         else:
             _link(spare, path)

@@ -1,9 +1,10 @@
 """Make one archive for a bug report: versions, what netloom's commands say, networks' files, an extract of
 the journal, the kernel's state, the agent's log and metrics.
 
-Secrets are removed: what stands under a name that looks like one, keys and tokens by their looks, and
-arguments of runtimes. Nothing is sent anywhere; look at it before you do. It needs no agent, no journal and
-no node, and root only to read what only root can. What could not be had is listed in it, in MANIFEST.json.
+Secrets are removed: what stands under a name that looks like one, or behind an option that does, keys and
+tokens by their looks, whom URLs name, and arguments of runtimes. Nothing is sent anywhere; look at it before
+you do. It needs no agent, no journal and no node, and root only to read what only root can. What could not be
+had is listed in it, in MANIFEST.json.
 
 examples:
   netloom bundle
@@ -36,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="the archive (default: netloom-HOST-DATE.tar.gz in this directory)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there; a file only")
     parser.add_argument(
         "--anonymous",
         action="store_true",
@@ -74,7 +75,7 @@ def _size(text: str) -> int:
     >>> _size("500k"), _size("10M")
     (512000, 10485760)
     """
-    found = re.fullmatch(r"([0-9]+)([kmg]?)(?:i?b)?", text.strip().lower())
+    found = re.fullmatch(r"([0-9]{1,12})([kmg]?)(?:i?b)?", text.strip().lower())
     if found is None:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no size: bytes, such as 500k or 10M")
     size = int(found[1]) * _SIZES[found[2]]
@@ -84,6 +85,6 @@ def _size(text: str) -> int:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 1_000_000):
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000000")
     return int(text)

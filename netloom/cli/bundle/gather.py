@@ -12,7 +12,7 @@ from .journal import journal
 from .kernel import addresses, firewall, links, neighbours, routes, rules
 from .logs import logs
 from .machine import machine, settings
-from .member import Asked, Found, Trouble
+from .member import Asked, Found, Trouble, encodable
 from .metrics import metrics
 from .networks import networks
 from .versions import versions
@@ -64,7 +64,7 @@ def gather(
             continue
         found, ended, lasted = _asked(asked, name, source, min(left, _PATIENCE))
         in_time &= ended
-        gathered += [Gathered(it, lasted / max(len(found), 1)) for it in found]
+        gathered += [Gathered(encodable(it), lasted / max(len(found), 1)) for it in found]
     return gathered, in_time
 
 

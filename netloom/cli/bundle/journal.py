@@ -12,7 +12,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from ...journal import JournalError
+from ...journal.kinds import require_database
 from ...kernel.values import shown_ip
+from ..settling import settle
 from .member import Asked, Found, Member, Trouble
 
 _TABLES = ("attachment", "address", "port", "operation", "cursor", "fact")
@@ -22,10 +25,7 @@ _EXTRACTS = (
     ("ports", "port", "", "ports of the host"),
     ("operations", "operation", "ORDER BY id DESC", "the last operations, the latest first"),
 )
-_NAMES = (
-    ("network", "net"), ("pod", "pod"), ("namespace", "ns"), ("uid", "uid"), ("container_id", "ctr"),
-    ("netns", "netns"),
-)  # fmt: skip
+_NAMES = ("network", "pod", "namespace", "uid", "container_id", "netns")
 _DOCUMENTS = frozenset({"plan", "result"})
 _ABOUT = "what the journal is, and how much is in it"
 _MOST = 5000
@@ -36,41 +36,48 @@ _STEPS = 10_000
 
 def journal(asked: Asked) -> Iterator[Found]:
     path = asked.journal
+    behind = settle(asked.socket)
     files = _files(asked.state_dir)
     if not os.path.exists(path):
         yield Trouble("journal/summary.json", _ABOUT, f"there is no {path}")
         return
     try:
+        require_database(path)
         with closing(_opened(path)) as connection:
             yield Member(
                 name="journal/summary.json",
                 about=_ABOUT,
                 document={"path": path, "files": files, **_summary(connection)},
+                error=behind,
             )
             for name, table, order, about in _EXTRACTS:
                 most = asked.operations if table == "operation" else _MOST
                 yield _rows(connection, name, table, order, most, about)
-    except sqlite3.Error as cause:
+    except (JournalError, sqlite3.Error) as cause:
         yield Trouble("journal/", "the journal", f"{path} cannot be read: {cause}")
         yield Member(name="journal/files.json", about="files of the journal", document=files)
 
 
 def names_of(asked: Asked) -> Iterator[tuple[str, str]]:
-    """Kinds and names of what is attached or was: what `--anonymous` replaces."""
+    """Columns and names in them, of what is attached or was: what `--anonymous` replaces."""
+    settle(asked.socket)
     try:
+        require_database(asked.journal)
         with closing(_opened(asked.journal)) as connection:
             for table in ("attachment", "operation"):
                 columns = _columns(connection, table)
-                for column, kind in _NAMES:
+                for column in _NAMES:
                     if column in columns:
                         for (name,) in connection.execute(f"SELECT DISTINCT {column} FROM {table}"):
-                            yield kind, os.path.basename(str(name))
-    except sqlite3.Error:
+                            yield column, str(name)
+    except (JournalError, sqlite3.Error):
         return
 
 
 def _opened(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=2)
+    connection = sqlite3.connect(
+        f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, isolation_level=None, timeout=2
+    )
     deadline = time.monotonic() + _PATIENCE
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     # What is not text all the same must not keep the rest from being read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from ..connectivity.firewall import foreign_chains, legacy_tables
 from .member import Asked, Found, Member, Trouble
 
 _MOST = 20_000
+_FOR_ROOT = "only root may read nftables: run it as root"
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _OF_A_LINK = (
     "index", "name", "kind", "up", "mac", "mtu", "txqlen", "parent", "parent_netnsid", "master", "group",
@@ -68,6 +70,10 @@ def neighbours(_asked: Asked) -> Iterator[Found]:
 
 def firewall(_asked: Asked) -> Iterator[Found]:
     about = f"the nft table {TABLE.family} {TABLE.name}"
+    if os.geteuid() != 0:  # libnftables would say so on our standard error, and not where
+        yield Trouble("kernel/nft-netloom.txt", about, _FOR_ROOT)
+        yield Trouble("kernel/nft-others.json", "base chains of others", _FOR_ROOT)
+        return
     try:
         with Namespace.own() as host:
             try:

@@ -1,4 +1,7 @@
-"""Secrets that are known before anything is read: what runtimes gave with requests, and what files say."""
+"""Secrets that are known beside what is read: what runtimes gave with requests, and what files say.
+
+They are learnt before and after: a DEL that waits for an agent may be done meanwhile, and others arrive.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,13 @@ from .secrets import Secrets
 _MANY = 5000
 
 
-def known_secrets(asked: Asked) -> Secrets:
-    secrets = Secrets()
+def learn_secrets(asked: Asked, secrets: Secrets) -> None:
     learn_from_networks(asked, secrets)
     _learn_from_cache(asked, secrets)
     for args, body in _queued(asked):
         secrets.learn_arguments(args)
         _learn_from_source(body, secrets)
     secrets.learn_arguments(_pairs(os.environ.get("CNI_ARGS", "")))
-    return secrets
 
 
 def _learn_from_cache(asked: Asked, secrets: Secrets) -> None:

@@ -97,7 +97,7 @@ def _disk(path: str) -> dict[str, int] | None:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path) as file:
+        with open(path, errors="backslashreplace") as file:
             return file.read().splitlines()
     except OSError:
         return []

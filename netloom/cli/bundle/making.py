@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
+from . import names
 from .archive import Entry, fitted
 from .gather import Gathered
 from .journal import names_of as names_in_journal
+from .known_secrets import learn_secrets
 from .manifest import NAME, Manifest, Part
 from .member import Asked, Member, Trouble, lines_of
-from .networks import names_of as names_in_networks
 from .pseudonyms import Pseudonyms
 from .secrets import Secrets
 
@@ -22,29 +23,47 @@ _FRAME = 4096
 
 
 class Cleaner:
-    """What may be shown of a text or a document."""
+    """What may be shown of a text or a document.
 
-    def __init__(self, secrets: Secrets, pseudonyms: Pseudonyms | None) -> None:
-        self._secrets = secrets
-        self._pseudonyms = pseudonyms
+    It has to know all that must not be shown before it shows anything: what arrives while sources are asked
+    is in some of what they give. So `learn` is called before they are asked and after.
+    """
 
-    def text(self, text: str) -> str:
-        text = self._secrets.text(text)
+    def __init__(self, *, anonymous: bool) -> None:
+        self._secrets = Secrets()
+        self._pseudonyms = Pseudonyms() if anonymous else None
+
+    def learn(self, asked: Asked, gathered: Sequence[Gathered] = ()) -> None:
+        learn_secrets(asked, self._secrets)
+        for it in gathered:
+            self._learn_secrets_of(it)
+        if self._pseudonyms is None:
+            return
+        for name in names.of_host():
+            self._pseudonyms.learn(*name)
+        for column, value in names_in_journal(asked):
+            for name in names.of_field(column, value):
+                self._pseudonyms.learn(*name)
+        for it in gathered:
+            with suppress(RecursionError):
+                for name in names.in_gathered(it):
+                    self._pseudonyms.learn(*name)
+
+    def _learn_secrets_of(self, it: Gathered) -> None:
+        found = it.found
+        if isinstance(found, Trouble) or found.is_ours:
+            return
+        with suppress(RecursionError):
+            self._secrets.learn_from(found.document)
+        self._secrets.learn_from_text(found.text or "")
+
+    def text(self, text: str, *, is_ours: bool = True) -> str:
+        text = self._secrets.text(text, is_ours=is_ours)
         return text if self._pseudonyms is None else self._pseudonyms.text(text)
 
     def document(self, value: object, *, is_ours: bool) -> object:
         value = self._secrets.document(value, is_ours=is_ours)
         return value if self._pseudonyms is None else self._pseudonyms.document(value)
-
-
-def pseudonyms_for(asked: Asked) -> Pseudonyms:
-    made = Pseudonyms()
-    made.learn("host", socket.gethostname())
-    for name in names_in_networks(asked):
-        made.learn("net", name)
-    for kind, name in names_in_journal(asked):
-        made.learn(kind, name)
-    return made
 
 
 def entries(gathered: Sequence[Gathered], cleaner: Cleaner) -> list[Entry]:
@@ -71,13 +90,16 @@ def _entry(it: Gathered, cleaner: Cleaner) -> Entry:
     )
     if isinstance(found, Trouble):
         return Entry(part, None, False)
-    content = _content(found, cleaner)
+    try:
+        content = _content(found, cleaner)
+    except RecursionError:
+        return Entry(replace(part, error="it is nested too deep to be cleaned of secrets"), None, False)
     return Entry(replace(part, size=len(content), cut=found.cut), content, found.newest_last)
 
 
 def _content(found: Member, cleaner: Cleaner) -> bytes:
     if found.text is not None:
-        return cleaner.text(found.text).encode(errors="backslashreplace")
+        return cleaner.text(found.text, is_ours=found.is_ours).encode(errors="backslashreplace")
     if found.rows is not None:
         rows = cleaner.document(found.rows, is_ours=found.is_ours)
         assert isinstance(rows, list)

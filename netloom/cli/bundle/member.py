@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..output import encodable as as_encodable
+
 
 class Member(Struct, frozen=True, kw_only=True):
     """A document (any value that JSON can have), rows (a line for each), or text.
@@ -36,6 +38,19 @@ class Trouble(Struct, frozen=True):
 
 
 Found: TypeAlias = Member | Trouble
+
+
+def encodable(found: Found) -> Found:
+    """Names of files may hold bytes that are no text; these are written as escapes."""
+    try:
+        try:
+            msgspec.json.encode(found)
+        except UnicodeEncodeError:
+            made: Found = msgspec.convert(as_encodable(msgspec.to_builtins(found)), type(found))
+            return made
+    except RecursionError:
+        return Trouble(str(as_encodable(found.name)), found.about, "it is nested too deep to be shown")
+    return found
 
 
 class Asked(NamedTuple):

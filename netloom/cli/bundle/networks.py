@@ -52,21 +52,6 @@ def learn(asked: Asked, secrets: Secrets) -> None:
             secrets.learn_from_text(source.decode(errors="replace"))
 
 
-def names_of(asked: Asked) -> Iterator[str]:
-    """What the networks are called."""
-    try:
-        listed = [name for name in os.listdir(asked.conf_dir) if name.endswith(LISTS + SINGLE_PLUGINS)]
-    except OSError:
-        return
-    for name in listed:
-        try:
-            document = msgspec.json.decode(read_document(os.path.join(asked.conf_dir, name), limit=_LARGEST))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if isinstance(document, dict) and isinstance(document.get("name"), str):
-            yield document["name"]
-
-
 def _listed(directory: str, name: str) -> dict[str, object]:
     try:
         status = os.stat(os.path.join(directory, name), follow_symlinks=False)

@@ -11,7 +11,7 @@ import hmac
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...kernel.values import shown_ip
@@ -27,7 +27,10 @@ _IPV6 = re.compile(
 
 # Those that every machine has, or every node of netloom: they tell nothing, and a reader needs them.
 _EVERYBODYS = frozenset({"0.0.0.0", "255.255.255.255", "::", "::1", GATEWAY4, GATEWAY6, HOST6})
-_EVERYBODYS_NAMES = frozenset({"netloom", "default", "kube-system", "lo", "eth0", "localhost"})
+_EVERYBODYS_NAMES = frozenset({
+    "netloom", "default", "kube-system", "lo", "eth0", "localhost", "net", "netns", "inet", "ip", "ip6",
+    "ipv4", "ipv6", "node", "host", "pod", "container", "network", "proc", "run", "var",
+})  # fmt: skip
 _EVERYBODYS_MACS = frozenset({HOST_MAC, "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
 # A name that is shorter is found in too much that is none.
 _TELLING = 3
@@ -42,7 +45,8 @@ class Pseudonyms:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, kind: str, name: str) -> None:
-        """A name that is to have another one, such as `pod-…`. One of two letters, where it stands alone."""
+        """A name that is to have another one, such as `pod-…`. One of two letters, where it stands alone or
+        between slashes or quotes."""
         if not name or name in _EVERYBODYS_NAMES:
             return
         names = self._names if len(name) >= _TELLING else self._short
@@ -65,14 +69,15 @@ class Pseudonyms:
         return _IPV4.sub(lambda found: self._ip(found[0]), text)
 
     def _without_names(self, text: str) -> str:
-        if not self._names:
+        if not self._names and not self._short:
             return text
         if self._pattern is None:
-            longest_first = sorted(self._names, key=lambda name: (-len(name), name))
             self._pattern = re.compile(
-                rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9])"
+                rf"(?<![A-Za-z0-9])(?:{_any_of(self._names)})(?![A-Za-z0-9])"
+                rf"|(?<=[/\"'=])(?:{_any_of(self._short)})(?=[/\"';])"
+                rf"|(?<![\w./-])(?:{_any_of(self._short)})(?=/[\w.-]+/)"
             )
-        return self._pattern.sub(lambda found: self._names[found[0]], text)
+        return self._pattern.sub(lambda found: self._names.get(found[0]) or self._short[found[0]], text)
 
     def _mac(self, text: str) -> str:
         return text if text.lower() in _EVERYBODYS_MACS else self._made("mac", text.lower())
@@ -90,6 +95,12 @@ class Pseudonyms:
     def _made(self, kind: str, value: str) -> str:
         digest = hmac.new(self._salt, f"{kind}\0{value}".encode(errors="surrogateescape"), hashlib.sha256)
         return f"{kind}-{digest.hexdigest()[:_DIGITS]}"
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """The longest first; without any, what matches nothing."""
+    longest_first = sorted(names, key=lambda name: (-len(name), name))
+    return "|".join(map(re.escape, longest_first)) or r"(?!)"
 
 
 def _is_everybodys(packed: bytes) -> bool:

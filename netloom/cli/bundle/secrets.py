@@ -8,66 +8,37 @@ what is left by mistake is known to everybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
-REMOVED = "<removed>"
+import msgspec
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS = frozenset({
-    "auth", "authorization", "bearer", "cert", "certificate", "certificates", "certs", "cookie", "cred",
-    "credential", "credentials", "creds", "jwt", "key", "keys", "kubeconfig", "pass", "passphrase", "passwd",
-    "password", "passwords", "pem", "private", "psk", "pwd", "secret", "secrets", "signature", "token",
-    "tokens",
-})  # fmt: skip
-_SECRET_PARTS = ("password", "passphrase", "secret", "token", "apikey", "privatekey", "credential")
+from .secret_looks import REMOVED
+from .secret_names import NAMING, VALUES, is_known_argument, is_secret_name
+from .secret_text import cleaned, without_values
 
-# Arguments of CNI that say who and where, and nothing else.
-_KNOWN_ARGS = frozenset({"IgnoreUnknown", "IP", "MAC"})
-_KNOWN_ARGS_PREFIX = "K8S_POD_"
 _KNOWN_CNI_ARGS = frozenset({"ips", "mac", "mtu", "txQLen", "sysctl"})
 
 # A value that is shorter is found in too much that is no secret.
 _TELLING = 6
-_COMMON = frozenset({"default", "netloom", "enabled", "disabled", "kubernetes"})
+# Words of everybody's: they may stand under a name of a secret, and a reader needs them elsewhere.
+_COMMON = frozenset({
+    "default", "netloom", "enabled", "disabled", "kubernetes", "bridge", "routed", "portmap", "bandwidth",
+    "firewall", "tuning", "ipvlan", "macvlan", "host-local", "loopback", "static", "container", "network",
+    "networks", "plugins", "cniversion", "address", "sequential", "committed", "required", "optional",
+})  # fmt: skip
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?:/\d+)?|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?:/\d+)?")
 
-_NAME = (
-    r"[\w.-]*(?:passw(?:or)?d|passphrase|token|secret|api[_-]?key|private[_-]?key|credential|authorization"
-    r"|psk)[\w.-]*|key|auth|cert|pwd"
-)
-_VALUE = r"\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s,;&}\])]+"
-_NAMED = re.compile(rf"(?i)(?<![\w.-])({_NAME})(\\?[\"']?\s*[:=]\s*\\?)({_VALUE})")
-_ARGS = re.compile(r"(CNI_ARGS\\?[\"']?\s*[:=]\s*\\?[\"']?)([^\s\"'\\]+)")
-_LOOKS = (
-    (re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL), REMOVED),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"), REMOVED),
-    # A key of WireGuard's.
-    (re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9+/=])"), REMOVED),
-    # An option of a command line.
-    (
-        re.compile(
-            r"(?i)(?<!\S)(--?[\w-]*(?:passw(?:or)?d|passphrase|token|secret|key|credential)[\w-]*)\s+[^\s-]\S*"
-        ),
-        rf"\1 {REMOVED}",
-    ),
-    (re.compile(r"(://)[^/\s:@]+:[^/\s@]+@"), rf"\1{REMOVED}@"),
-)
-
-
-def is_secret_name(name: str) -> bool:
-    """
-    >>> is_secret_name("privateKey"), is_secret_name("monkey"), is_secret_name("api_token")
-    (True, False, True)
-    """
-    words = {word.lower() for word in _WORDS.findall(name)}
-    plain = re.sub("[^a-z]", "", name.lower())
-    return bool(words & _SECRET_WORDS) or any(part in plain for part in _SECRET_PARTS)
-
-
-def is_known_argument(name: str) -> bool:
-    """Of `CNI_ARGS`."""
-    return name in _KNOWN_ARGS or name.startswith(_KNOWN_ARGS_PREFIX)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_BETWEEN = re.compile(r"[\s,;&@:/\"'`\\{}\[\]]+")
+_ONE_NAME = re.compile(r"-{0,2}[^\W\d][\w.-]{0,100}")
+_ONE_OPTION = re.compile(r"--?[^\W\d][\w.-]{0,100}")
+# A string that is an assignment as a whole, such as an environment has.
+_ASSIGNMENT = re.compile(r"\s*-{0,2}([^\W\d][\w.-]{0,100})\s*[:=]\s*(?=\S)")
+_URL_OF_SOMEBODY = re.compile(r"\s*[A-Za-z][\w+.-]*://(.+)@", re.DOTALL)
+# A mapping that has one of these is a network or a plugin: its name is not that of its other fields.
+_OF_A_NETWORK = frozenset({"type", "cniVersion", "plugins"})
 
 
 class Secrets:
@@ -81,15 +52,25 @@ class Secrets:
         """All strings in it are secrets."""
         if isinstance(value, str):
             stripped = value.strip()
-            if len(stripped) >= _TELLING and stripped.lower() not in _COMMON:
-                self._values.add(stripped)
-                self._pattern = None
+            if len(stripped) >= _TELLING and stripped.lower() not in _COMMON and stripped != REMOVED:
+                self._learn(stripped)
         elif isinstance(value, Mapping):
             for item in value.values():
                 self.learn(item)
         elif isinstance(value, list | tuple):
             for item in value:
                 self.learn(item)
+
+    def _learn_around(self, text: str) -> None:
+        """A secret is in it, and perhaps more than that: a user's name, the rest of a line."""
+        self.learn(text.strip("\\\"'`"))
+        for piece in _BETWEEN.split(text):
+            self.learn(piece)
+
+    def _learn(self, value: str) -> None:
+        if not _ADDRESS.fullmatch(value):
+            self._values.update((value, *_otherwise_written(value)))
+            self._pattern = None
 
     def learn_from(self, configuration: Any) -> None:
         """What stands under telling names in somebody's configuration."""
@@ -102,18 +83,29 @@ class Secrets:
 
     def learn_from_text(self, text: str) -> None:
         """As `learn_from`, of something that cannot be parsed."""
-        for found in _NAMED.finditer(text):
-            self.learn(found[3].strip("\"'"))
+        cleaned(text, self._learn_around)
 
     def document(self, value: Any, *, is_ours: bool) -> Any:
         return self._walk(value, is_ours=is_ours, learn=False)
 
-    def text(self, text: str) -> str:
-        text = _ARGS.sub(lambda found: found[1] + _without_values(found[2]), text)
-        for pattern, replacement in _LOOKS:
-            text = pattern.sub(replacement, text)
-        text = _NAMED.sub(lambda found: f"{found[1]}{found[2]}{REMOVED}", text)
-        return self._without_known(text)
+    def text(self, text: str, *, is_ours: bool = True) -> str:
+        return self._without_known("".join(self._pieces(text, is_ours=is_ours, learn=False)))
+
+    def _pieces(self, text: str, *, is_ours: bool, learn: bool) -> Iterator[str]:
+        """Lines may be JSON, as those of a log are: of these it is known where a value ends."""
+        prose: list[str] = []
+        for line in _LINE.findall(text) if "{" in text or "[" in text else [text]:
+            document = _parsed(line)
+            if document is None:
+                prose.append(line)
+                continue
+            yield cleaned("".join(prose), self._learn_around if learn else None)
+            prose.clear()
+            clean = self._walk(document, is_ours=is_ours, learn=learn)
+            ending = line[len(line.rstrip()) :]
+            # As it was written, unless something is removed.
+            yield line if clean == document else f"{msgspec.json.encode(clean).decode()}{ending}"
+        yield cleaned("".join(prose), self._learn_around if learn else None)
 
     def _without_known(self, text: str) -> str:
         if not self._values:
@@ -125,24 +117,63 @@ class Secrets:
 
     def _walk(self, value: Any, *, is_ours: bool, learn: bool, path: tuple[str, ...] = ()) -> Any:
         if isinstance(value, Mapping):
+            hidden = frozenset(_named_by_another(value, is_ours=is_ours))
             return {
-                self.text(str(key)): self._item(str(key), item, is_ours=is_ours, learn=learn, path=path)
+                self.text(str(key)): self._item(
+                    str(key), item, is_ours=is_ours, learn=learn, path=path, is_named=key in hidden
+                )
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._walk(item, is_ours=is_ours, learn=learn, path=path) for item in value]
-        return self.text(value) if isinstance(value, str) else value
+            return self._list(value, is_ours=is_ours, learn=learn, path=path)
+        return self._string(value, is_ours=is_ours, learn=learn) if isinstance(value, str) else value
 
-    def _item(self, key: str, item: Any, *, is_ours: bool, learn: bool, path: tuple[str, ...]) -> Any:
-        if _is_hidden(key, item, is_ours=is_ours, path=path):
-            if learn:
-                self.learn(item)
-            return REMOVED
+    def _list(self, listed: Sequence[Any], *, is_ours: bool, learn: bool, path: tuple[str, ...]) -> list[Any]:
+        """In a command line, what stands behind an option is its value."""
+        naming = _ONE_OPTION if is_ours else _ONE_NAME
+        shown: list[Any] = []
+        before: Any = None
+        for item in listed:
+            if _names_a_secret(before, naming):
+                shown.append(self._hidden(item, learn=learn))
+            else:
+                shown.append(self._walk(item, is_ours=is_ours, learn=learn, path=path))
+            before = item
+        return shown
+
+    def _item(
+        self, key: str, item: Any, *, is_ours: bool, learn: bool, path: tuple[str, ...], is_named: bool
+    ) -> Any:
+        if is_named or _is_hidden(key, item, is_ours=is_ours, path=path):
+            return self._hidden(item, learn=learn)
+        if key == "CNI_ARGS" and isinstance(item, str):
+            return self._without_known(without_values(item))
         return self._walk(item, is_ours=is_ours, learn=learn, path=(*path, key))
+
+    def _hidden(self, item: Any, *, learn: bool) -> Any:
+        if _tells_nothing(item):
+            return item
+        if learn:
+            self.learn(item)
+        return REMOVED
+
+    def _string(self, text: str, *, is_ours: bool, learn: bool) -> str:
+        assigned = _ASSIGNMENT.match(text)
+        if assigned and is_secret_name(assigned[1]):
+            if learn:
+                self._learn_around(text[assigned.end() :])
+            return self._without_known(f"{text[: assigned.end()]}{REMOVED}")
+        somebody = _URL_OF_SOMEBODY.match(text)
+        if somebody:
+            if learn:
+                self._learn_around(somebody[1])
+                self.learn(somebody[1].partition(":")[2])
+            text = f"{text[: somebody.start(1)]}{REMOVED}{text[somebody.end(1) :]}"
+        return self._without_known("".join(self._pieces(text, is_ours=is_ours, learn=learn)))
 
 
 def _is_hidden(key: str, item: Any, *, is_ours: bool, path: tuple[str, ...]) -> bool:
-    if item is None or isinstance(item, bool) or item in ("", [], {}):
+    if _tells_nothing(item):
         return False
     if path[-1:] == ("args",) and key != "cni":
         return True
@@ -153,10 +184,42 @@ def _is_hidden(key: str, item: Any, *, is_ours: bool, path: tuple[str, ...]) -> 
     return is_secret_name(key)
 
 
-def _without_values(pairs: str) -> str:
-    """`KEY=VALUE;KEY=VALUE` with those values alone that everybody knows."""
-    shown = []
-    for pair in pairs.split(";"):
-        name, equals, _ = pair.partition("=")
-        shown.append(pair if not equals or is_known_argument(name) else f"{name}={REMOVED}")
-    return ";".join(shown)
+def _tells_nothing(item: Any) -> bool:
+    return item is None or isinstance(item, bool) or item in ("", [], {})
+
+
+def _named_by_another(mapping: Mapping[Any, Any], *, is_ours: bool) -> Iterator[Any]:
+    """Fields whose name is the value of another, as in `{"name": "PASSWORD", "value": "…"}`."""
+    if not any(_names_a_secret(mapping.get(key), _ONE_NAME) for key in NAMING):
+        return
+    is_network = is_ours or not _OF_A_NETWORK.isdisjoint(mapping)
+    for key, item in mapping.items():
+        is_other = key not in NAMING and not is_network and not isinstance(item, Mapping | list)
+        if key in VALUES or is_other:
+            yield key
+
+
+def _names_a_secret(value: Any, naming: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and bool(naming.fullmatch(value)) and is_secret_name(value)
+
+
+def _parsed(line: str) -> Any:
+    """The document that the line is; None if it is none."""
+    bare = line.strip()
+    if not (bare.startswith("{") and bare.endswith("}")) and not (
+        bare.startswith("[") and bare.endswith("]")
+    ):
+        return None
+    try:
+        document = msgspec.json.decode(bare)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict | list) else None
+
+
+def _otherwise_written(value: str) -> Iterator[str]:
+    """In JSON, in JSON within JSON, and in a URL."""
+    once = msgspec.json.encode(value.encode(errors="replace").decode()).decode()[1:-1]
+    yield once
+    yield msgspec.json.encode(once).decode()[1:-1]
+    yield quote(value, safe="", errors="replace")

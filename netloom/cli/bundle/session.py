@@ -10,14 +10,13 @@ import time
 
 from ... import __version__
 from ..connectivity.view import progress
-from ..failure import CommandFailed
+from ..failure import CommandFailed, UsageError
 from ..output import printable, require_output, say
-from ..views import for_a_person, print_json, table
-from .archive import Exists, packed, write
+from ..views import print_json, table
+from .archive import Exists, packed, what_is_at, write
 from .documents import end_running
 from .gather import gather, sources
-from .known_secrets import known_secrets
-from .making import Cleaner, entries, members, pseudonyms_for
+from .making import Cleaner, entries, members
 from .manifest import Bundle, Manifest, Part
 from .member import Asked
 
@@ -32,15 +31,17 @@ def run(args: argparse.Namespace) -> int:
     asked = Asked(args.state_dir, args.socket, args.conf_dir, args.cache_dir, args.operations)
     made = time.time()
     host = _UNKNOWN_HOST if args.anonymous else socket.gethostname()
-    path = _path(args, host, made)
-    person = for_a_person(args.json)
+    path = _path(args, host, made, asked.journal)
+    person = not args.json
     with progress(shown=person) as tell:
-        cleaner = Cleaner(known_secrets(asked), pseudonyms_for(asked) if args.anonymous else None)
+        cleaner = Cleaner(anonymous=args.anonymous)
+        cleaner.learn(asked)
         try:
             gathered, in_time = gather(asked, sources(), deadline, tell)
         finally:
             end_running()
         tell("packing")
+        cleaner.learn(asked, gathered)
         manifest = Manifest(
             netloom=__version__,
             made=made,
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _path(args: argparse.Namespace, host: str, made: float) -> str:
+def _path(args: argparse.Namespace, host: str, made: float, journal: str) -> str:
     """Refused now if it cannot be, and not when all the work is done."""
     if args.file is None:
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(made))
@@ -71,6 +72,11 @@ def _path(args: argparse.Namespace, host: str, made: float) -> str:
         path = os.path.abspath(name)
     except OSError as cause:
         raise _unwritable(name, cause) from None
+    if os.path.realpath(path).startswith(os.path.realpath(journal)):
+        raise UsageError(f"{path} is the journal itself", "give another FILE")
+    what = what_is_at(path)
+    if what is not None and not os.path.isdir(path):
+        raise _exists(path, what)
     if args.file is not None and not args.force and os.path.lexists(path):
         raise _exists(path)
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
@@ -81,20 +87,26 @@ def _path(args: argparse.Namespace, host: str, made: float) -> str:
 
 def _written(path: str, archive: bytes, *, force: bool, may_rename: bool) -> str:
     """A name that we have chosen ourselves may have been chosen twice in a second."""
-    stem = path.removesuffix(".tar.gz")
+    stem, what = path.removesuffix(".tar.gz"), None
     for number in range(1, _NAMES if may_rename else 2):
         chosen = path if number == 1 else f"{stem}-{number}.tar.gz"
         try:
             write(chosen, archive, force=force)
             return chosen
-        except Exists:
-            continue
+        except Exists as error:
+            what = error.what
         except OSError as cause:
             raise _unwritable(chosen, cause) from None
-    raise _exists(path)
+    raise _exists(path, what)
 
 
-def _exists(path: str) -> CommandFailed:
+def _exists(path: str, what: str | None = None) -> CommandFailed:
+    if what is not None:
+        return CommandFailed(
+            f"{path} is {what}, which is never replaced; nothing was written",
+            "give the path of a file",
+            code="bundle-exists",
+        )
     return CommandFailed(f"{path} is there already", "give another name, or --force", code="bundle-exists")
 
 

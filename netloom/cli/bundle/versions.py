@@ -69,7 +69,7 @@ def _library() -> str:
             here.nft.run("")
     except KernelError as error:
         return str(error)
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
         paths = (line.split(maxsplit=5)[-1].strip() for line in maps if _LIBRARY in line)
         return next((os.path.realpath(path) for path in paths), "")
 

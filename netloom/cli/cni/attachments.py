@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from ...cni import Runtime
 from ..arguments import add_json
 from ..output import say
-from ..views import for_a_person, print_json, table
+from ..views import print_json, table
 from . import target
 
 
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     found = Runtime([], cache_dir=args.cache_dir).attachments(args.container)
-    if for_a_person(args.json):
+    if not args.json:
         rows = [[it.network, it.container_id, it.ifname, it.netns or "-"] for it in found]
         say(*table(rows, ["NETWORK", "CONTAINER", "INTERFACE", "NETNS"]))
     else:

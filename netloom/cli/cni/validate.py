@@ -20,7 +20,7 @@ from ..arguments import add_json
 from ..failure import headline
 from ..output import printable, say
 from ..status import CONFIGURATION
-from ..views import for_a_person, print_json, table
+from ..views import print_json, table
 from . import target
 
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         findings += [_unreadable(problem) for problem in catalogue.problems]
     else:
         target.warn_of_problems(args, catalogue)
-    if for_a_person(args.json):
+    if not args.json:
         _print(findings)
     else:
         print_json(findings)
@@ -102,7 +102,11 @@ def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
         refusals,
     )
 
-    return [headline(error) for error in refusals(network)], misspellings(network)
+    errors = [headline(error) for error in refusals(network)]
+    # What an error has said is no warning any more.
+    return errors, [
+        it for it in misspellings(network) if not any(it.partition(": ")[2] in error for error in errors)
+    ]
 
 
 def _unreadable(problem: Problem) -> Validated:

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from ..arguments import add_json
 from ..output import printable, say
-from ..views import for_a_person, print_json
+from ..views import print_json
 from . import target
 
 
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     info = target.runtime(args).version(args.plugin)
-    if for_a_person(args.json):
+    if not args.json:
         say(printable(f"{args.plugin} speaks {', '.join(info.supported_versions)}"))
     else:
         print_json(Spoken(info.cni_version, list(info.supported_versions)))

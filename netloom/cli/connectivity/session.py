@@ -18,7 +18,7 @@ from ..output import require_output
 from ..place import intents_dir
 from ..queued import queued
 from ..status import DEADLINE, FAILED
-from ..views import for_a_person, print_json
+from ..views import print_json
 from .course import try_all
 from .failed import Skipped
 from .host import host_end
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, plugin_dirs: Sequence[str]) -> int:
     network = _network(args)
     promises = _judged(args, network)
     runtime = Runtime(plugin_dirs, cache_dir=args.cache_dir, timeout=args.timeout)
-    person = for_a_person(args.json)
+    person = not args.json
     session = _Session(args, runtime, network, promises, deadline)
     with Interruption() as interruption, progress(shown=person) as tell:
         try:
@@ -226,6 +226,4 @@ def _judged(args: argparse.Namespace, network: NetworkConfig) -> Promises:
 def _require_agent(args: argparse.Namespace) -> None:
     found = presence(Place(args.state_dir, args.socket))
     if found.agent is None:
-        raise CommandFailed(
-            found.why, found.advice, code="agent-silent" if found.process else "agent-not-running"
-        )
+        raise CommandFailed(found.why, found.advice, code=found.code)

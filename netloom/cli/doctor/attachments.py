@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ...agent.audit import audit
 from ...findings import Finding
+from ..new_links import advised
 from .ground import Ground
 from .holders import Holder, holders
 
@@ -27,7 +28,7 @@ def look(ground: Ground) -> Iterator[Finding]:
     if ground.ledger is None:
         return
     ground.tell(f"comparing {len(ground.attachments)} attachments with the kernel")
-    found = audit(ground.ledger, ground.host, ground.pools)
+    found = advised(audit(ground.ledger, ground.host, ground.pools), ground.attachments, ground.host)
     busy = {it.subject for it in found if it.code == "netns-busy"}
     inodes = {str(row.key): row.netns_inode for row in ground.attachments if str(row.key) in busy}
     held_by = holders(set(inodes.values()), time.monotonic() + _PATIENCE) if busy else {}

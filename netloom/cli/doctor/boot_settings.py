@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from ...findings import Finding
+from .lines import lines
 
 # What counts most first; of two files of a name, one counts.
 _DIRECTORIES = (
@@ -43,7 +44,9 @@ def undone_at_boot(needed: Iterable[str]) -> Iterator[Finding]:
                 subject=path,
                 text=f"{path} sets {name} to 0: at boot, and whenever somebody loads it again, the host does "
                 "not forward until the agent notices",
-                next=f"remove that line, or write `{name} = 1` into a file of /etc/sysctl.d that sorts after "
+                next="remove that line: no file counts after it"
+                if path == _LAST
+                else f"remove that line, or write `{name} = 1` into a file of /etc/sysctl.d that sorts after "
                 "it",
             )
 
@@ -59,12 +62,7 @@ def _files() -> list[str]:
 
 
 def _assignments(path: str) -> Iterator[tuple[str, str]]:
-    try:
-        with open(path, errors="replace") as file:
-            lines = [line.strip() for line in file]
-    except OSError:
-        return
-    for line in lines:
-        if line and line[0] not in "#;" and "=" in line:
+    for line in lines(path):
+        if "=" in line:
             name, _, value = line.partition("=")
             yield name.strip().lstrip("-").replace("/", "."), value.strip()

@@ -23,10 +23,10 @@ from ...findings import any_error
 from ..arguments import add_json
 from ..failure import UsageError
 from ..output import require_output
-from ..place import absolute, add_conf_dir, add_place
+from ..place import add_conf_dir, add_place, nameable
 from ..privileges import require_root
 from ..status import FAILED
-from ..views import for_a_person, print_json
+from ..views import print_json
 from .diagnosis import Diagnosis, examine
 from .fixes import fix
 from .look import LOOKS, Look
@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plugin-dir",
         metavar="DIR",
-        type=absolute,
+        type=nameable,
         help="where the plugin should be (default: where `netloom up` has put it)",
     )
     add_json(parser)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         found = _narrowed(examine(args, looks, shown.tell), codes)
         if args.fix:
             found = _fixed(args, found, lambda: _narrowed(examine(args, looks, shown.tell), codes))
-    if for_a_person(args.json):
+    if not args.json:
         show(found)
     else:
         print_json(found)

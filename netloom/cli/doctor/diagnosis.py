@@ -15,12 +15,12 @@ from ...findings import Finding
 from ...kernel import KernelError, Namespace
 from ...kernel.features import Finding as Feature
 from ..failure import CommandFailed
+from ..journal import reading
+from ..node_findings import of_journal
+from ..patience import MOMENTS, Marks, is_same, marks
 from .fixes import Fix
 from .ground import Ground
-from .look import FAILED, Look
-
-# What an agent is just doing looks like a defect, and is over by then.
-_MOMENT = 0.5
+from .look import DAMAGED, FAILED, Look
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -48,13 +48,19 @@ def examine(args: argparse.Namespace, looks: Sequence[Look], tell: Callable[[str
     with Namespace.own() as host:
         ground = Ground(args, host, tell)
         taken, found = _take(looks, ground)
-        doubtful = [look for look in looks if look.passes and found[look.name]]
-        if doubtful:
+        doubtful = _doubtful(looks, found)
+        before = _marks(ground) if doubtful else {}
+        for moment in MOMENTS if doubtful else ():
             tell("looking again at what may have been over by now")
-            time.sleep(_MOMENT)
-            again = _take(doubtful, Ground(args, host, tell))[1]
+            time.sleep(moment)
+            later = Ground(args, host, tell)
+            again = _take(doubtful, later)[1]
+            now = _marks(later)
             for name, seen in again.items():
-                found[name] = _both(found[name], seen)
+                found[name] = _both(found[name], [it for it in seen if is_same(it.subject, before, now)])
+            before, doubtful = now, _doubtful(doubtful, found)
+            if not doubtful:
+                break
     _tell_once(looks, found)
     every = [it for look in looks for it in found[look.name]]
     return Diagnosis(
@@ -74,14 +80,29 @@ def _take(looks: Sequence[Look], ground: Ground) -> tuple[list[tuple[Look, float
         ground.tell(look.about)
         began = time.perf_counter()
         try:
-            found[look.name] = look.take(ground)
+            with reading(ground.args):
+                found[look.name] = look.take(ground)
         except (KernelError, CNIError, CommandFailed, OSError) as error:
-            found[look.name] = [_failed(look, error)]
+            found[look.name] = [_failed(look, error, ground.args.state_dir)]
         taken.append((look, (time.perf_counter() - began) * 1000))
     return taken, found
 
 
-def _failed(look: Look, error: Exception) -> Finding:
+def _doubtful(looks: Sequence[Look], found: dict[str, list[Finding]]) -> list[Look]:
+    return [look for look in looks if look.passes and found[look.name]]
+
+
+def _marks(ground: Ground) -> Marks:
+    try:
+        with reading(ground.args):
+            return marks(ground.attachments, ground.host)
+    except (KernelError, CommandFailed, OSError):  # of which a look tells
+        return {}
+
+
+def _failed(look: Look, error: Exception, state_dir: str) -> Finding:
+    if isinstance(error, CommandFailed) and error.code == DAMAGED:  # which shows when its pages are read
+        return of_journal(error, state_dir)
     return Finding(
         code=FAILED,
         severity="warning",

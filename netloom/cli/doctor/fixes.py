@@ -1,5 +1,6 @@
 """What `netloom doctor --fix` does about findings. Each is harmless, and can be taken back.
 
+What somebody else has put where a file of ours belongs is left alone: to replace it is for a person to say.
 Files are written down like those that `netloom up` installs, and go with `netloom down --purge`.
 """
 
@@ -19,18 +20,26 @@ from ...agent.install import (
     keep_receipt,
     missing_directories,
     put,
+    read,
     receipt,
     shipped_plugin,
 )
 from ...agent.repairing import AT_A_TIME, Key, Wish
+from ...cni.files import make_directories
 from ...findings import Finding
 from ..asking import ask
 from ..failure import CommandFailed
+from ..receipts import require_receipt
+from ..up_plugins import is_stranger
 from .boot_settings import path_of
 from .services import NETWORKD_CONTENT, NETWORKD_DROP_IN, NM_CONTENT, NM_DROP_IN
 
 # For what the agent is asked to do.
 _PATIENCE = 60.0
+
+
+class _LeftAlone(Exception):
+    """Something is in the place of a file of ours that a person has to look at first."""
 
 
 class Fix(Struct, frozen=True, kw_only=True):
@@ -75,8 +84,8 @@ def _tried(args: argparse.Namespace, code: str, findings: Sequence[Finding]) -> 
         else:
             _FIXES[code](args, findings[0])
     except OSError as error:
-        return f"{error.strerror}: {error.filename}"
-    except (NotBuilt, CommandFailed) as error:
+        return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    except (NotBuilt, CommandFailed, _LeftAlone) as error:
         return str(error)
     return ""
 
@@ -98,18 +107,31 @@ def _switch_on(_: argparse.Namespace, found: Finding) -> None:
 
 
 def _install_plugin(args: argparse.Namespace, found: Finding) -> None:
+    if is_stranger(found.subject, receipt(args.state_dir)):
+        raise _LeftAlone(f"{found.subject} is no plugin of netloom by now")
     _write(args, found.subject, shipped_plugin(), EXECUTABLE)
 
 
 def _tell_networkd(args: argparse.Namespace, _: Finding) -> None:
-    _write(args, NETWORKD_DROP_IN, NETWORKD_CONTENT.encode(), READABLE)
+    _write_drop_in(args, NETWORKD_DROP_IN, NETWORKD_CONTENT.encode())
 
 
 def _tell_network_manager(args: argparse.Namespace, _: Finding) -> None:
-    _write(args, NM_DROP_IN, NM_CONTENT.encode(), READABLE)
+    _write_drop_in(args, NM_DROP_IN, NM_CONTENT.encode())
+
+
+def _write_drop_in(args: argparse.Namespace, path: str, content: bytes) -> None:
+    there = read(path)
+    if there not in (None, content) and not receipt(args.state_dir).is_ours(path, there):
+        raise _LeftAlone(f"{path} is not as netloom writes it")
+    _write(args, path, content, READABLE)
 
 
 def _write(args: argparse.Namespace, path: str, content: bytes, mode: int) -> None:
+    damage = require_receipt(args.state_dir)
+    if damage is not None:
+        raise _LeftAlone(f"{damage}, and would be lost; `netloom up` writes a new one")
+    make_directories(args.state_dir, 0o700)
     missing = missing_directories(path)
     put(path, content, mode)
     keep_receipt(args.state_dir, receipt(args.state_dir).adding(path, content, missing))

@@ -36,7 +36,8 @@ LOOKS = (
             "socket-removed", "agent-troubled", "agent-outdated", "agent-of-other-state", "queued-dels",
             "journal-gone", "journal-damaged", "journal-newer", "journal-unwritable", "journal-unreadable",
             "journal-read-only", "disk-full", "network-none", "network-broken", "pool-exhausted",
-            "pool-nearly-exhausted", "pool-overlap", "host-lacks", "table-broken",
+            "pool-nearly-exhausted", "pool-overlap", "host-lacks", "table-broken", "network-unloadable",
+            "plugin-missing", "plugin-differs", "plugin-not-executable", "link-orphaned",
         ),
         passes=True,
     ),
@@ -50,14 +51,21 @@ LOOKS = (
     Look(
         "plugin",
         "the plugin that runtimes run",
-        ("plugin-missing", "plugin-differs", "plugin-not-executable", "plugin-not-built"),
+        (
+            "plugin-missing", "plugin-differs", "plugin-not-executable", "plugin-not-built", "plugin-foreign",
+            "receipt-unreadable",
+        ),
     ),
     Look(
         "networks",
         "the files of networks, as runtimes find them",
-        ("network-shadowed", "network-twice", "network-typo", "other-cni"),
+        ("network-shadowed", "network-unloadable", "network-twice", "network-typo", "other-cni"),
     ),
-    Look("runtimes", "where container runtimes look for networks and plugins", ("runtime-elsewhere",)),
+    Look(
+        "runtimes",
+        "where container runtimes look for networks and plugins",
+        ("runtime-elsewhere", "runtime-unreadable"),
+    ),
     Look("features", "what the kernel can do, and libraries", ("feature-missing", "package-missing")),
     Look(
         "sysctls",
@@ -93,5 +101,6 @@ LOOKS = (
     Look("mtu", "that what containers send fits the way out", ("mtu-mismatch",)),
 )  # fmt: skip
 
-# Of any look.
+# Of any look; the second of any that reads the journal.
 FAILED = "look-failed"
+DAMAGED = "journal-damaged"

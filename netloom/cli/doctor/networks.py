@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...agent.networks import files_before, misspellings, plugin_of
+from ...agent.networks import files_before, found_in, misspellings, plugin_of
 from ...cni import CNIError, NetworkConfig, load_networks
 from ...findings import Finding
+from .. import network_order
 from .ground import Ground
 
 # Runtimes have one for themselves, which is no network for containers.
@@ -18,11 +19,14 @@ def look(ground: Ground) -> Iterator[Finding]:
     directory = ground.args.conf_dir
     try:
         loaded = load_networks(directory).networks
+        told = [it.path for it in found_in(directory)[1]]
     except CNIError:
         return  # which the node's look tells of
     ours = sorted(it.path for it in loaded if plugin_of(it.network) is not None)
     if not ours:
         return
+    yield from network_order.of_first_file(directory, told)
+    yield from network_order.of_later_files(directory, told)
     others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
     before = [path for path in files_before(ours[0]) if path in others]
     for path in before:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from ...agent.install import PLUGIN, NotBuilt, read, receipt, shipped_plugin
+from ...agent.install import (
+    PLUGIN,
+    NotBuilt,
+    Receipt,
+    read,
+    receipt,
+    receipt_damage,
+    receipt_path,
+    shipped_plugin,
+)
 from ...findings import Finding
 from ..place import PLUGIN_DIR
+from ..plugin_places import differing, missing, not_executable, obstructed
+from ..up_plugins import is_stranger
 from .ground import Ground
-
-_REINSTALL = "install the plugin that belongs to this netloom at {path}"
 
 
 def look(ground: Ground) -> Iterator[Finding]:
@@ -26,57 +35,59 @@ def look(ground: Ground) -> Iterator[Finding]:
             next="install netloom from a wheel, or build the plugin with `make setup` in a checkout",
         )
         return
+    yield from (damaged := list(_of_receipt(ground.args.state_dir)))
+    if damaged and ground.args.plugin_dir is None:
+        return  # and nobody knows where to look
+    known = receipt(ground.args.state_dir)
     for path in places(ground):
-        yield from _at(path, shipped)
+        yield from _at(path, shipped, known, {*known.plugins, *places(ground)})
 
 
 def places(ground: Ground) -> list[str]:
-    """Where `netloom up` has installed it, or where runtimes look by default."""
-    installed = [it for it in receipt(ground.args.state_dir).files if os.path.basename(it) == PLUGIN]
+    """Where `netloom up` has installed it, or where runtimes look by default; none if nobody knows."""
     given = ground.args.plugin_dir
     if given is not None:
         return [os.path.join(given, PLUGIN)]
-    return installed or [os.path.join(PLUGIN_DIR, PLUGIN)]
+    if any(_of_receipt(ground.args.state_dir)):
+        return []
+    return receipt(ground.args.state_dir).plugins or [os.path.join(PLUGIN_DIR, PLUGIN)]
 
 
-def _at(path: str, shipped: bytes) -> Iterator[Finding]:
+def _of_receipt(state_dir: str) -> Iterator[Finding]:
+    path = receipt_path(state_dir)
+    try:
+        damage = receipt_damage(state_dir)
+        remedy = "`netloom up` writes a new one; run it with each --plugin-dir at which the plugin is"
+    except OSError as cause:
+        damage, remedy = cause.strerror, "look at what is in its place, and move it away; then `netloom up`"
+    if damage is not None:
+        yield Finding(
+            code="receipt-unreadable",
+            subject=path,
+            text=f"{path} cannot be read ({damage}): which files are netloom's is not known",
+            next=remedy,
+        )
+
+
+def _at(path: str, shipped: bytes, known: Receipt, everywhere: Collection[str]) -> Iterator[Finding]:
     directory = os.path.dirname(path)
-    fix = _REINSTALL.format(path=path)
     try:
         content = read(path)
     except OSError as cause:
-        yield Finding(
-            code="plugin-missing",
-            subject=path,
-            text=f"{path} is no plugin: {cause.strerror}",
-            next="move what is in its place away, and run `netloom up`",
-        )
+        yield obstructed(path, str(cause.strerror))
         return
     if content is None:
+        yield missing(path, everywhere)
+    elif is_stranger(path, known):
         yield Finding(
-            code="plugin-missing",
+            code="plugin-foreign",
             subject=path,
-            text=f"there is no plugin at {path}: every ADD and DEL of a network of netloom fails",
-            next=f"`netloom up --plugin-dir {directory}` installs it",
-            fix=fix,
+            text=f"{path} is no plugin of netloom, and `netloom up` did not put it there: every ADD and DEL "
+            "of a network of netloom runs it",
+            next=f"move it away, and `netloom up --plugin-dir {directory}`; or replace it with `netloom up "
+            f"--force --plugin-dir {directory}`, which replaces a network's file of others, too",
         )
     elif not os.access(path, os.X_OK):
-        is_noexec = bool(os.statvfs(directory).f_flag & os.ST_NOEXEC)
-        yield Finding(
-            code="plugin-not-executable",
-            subject=path,
-            text=f"{path} cannot be executed: "
-            + ("its file system is mounted with noexec" if is_noexec else "its mode does not let it"),
-            next="mount it without noexec, or install elsewhere with `netloom up --plugin-dir DIR`"
-            if is_noexec
-            else f"`netloom up --plugin-dir {directory}` sets it right, or `chmod 755 {path}`",
-            fix="" if is_noexec else fix,
-        )
+        yield not_executable(path)
     elif content != shipped:
-        yield Finding(
-            code="plugin-differs",
-            subject=path,
-            text=f"{path} is not the plugin that belongs to this netloom",
-            next=f"`netloom up --plugin-dir {directory}` replaces it, in one step",
-            fix=fix,
-        )
+        yield differing(path)

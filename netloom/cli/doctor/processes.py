@@ -39,6 +39,15 @@ def shown(process: int) -> str:
     return f"process {process} ({command[:_LONGEST]}{more})" if command else f"process {process}"
 
 
-def runs(wanted: str) -> bool:
-    """Whether there is one of that name."""
-    return any(name(process) == wanted[:15] for process in numbers())
+def runs_here(wanted: str) -> bool:
+    """Whether there is one of that name in this network namespace: in another, it manages other links."""
+    return any(name(process) == wanted[:15] and _is_here(process) for process in numbers())
+
+
+def _is_here(process: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(f"/proc/{process}/ns/net"), os.stat("/proc/self/ns/net"))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # not ours to look at, and so not to be ruled out

@@ -11,6 +11,7 @@ from ...findings import Finding
 from ...modes.names import PREFIX, QUEUE_PREFIX
 from . import processes
 from .ground import Ground
+from .lines import lines
 
 # Where systemd looks for settings, what counts most first; and what each is to be told.
 _SYSTEMD = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
@@ -31,9 +32,9 @@ _YES = frozenset({"yes", "true", "1", "on", "y", "t"})
 
 def look(ground: Ground) -> Iterator[Finding]:
     del ground
-    if processes.runs("systemd-networkd"):
+    if processes.runs_here("systemd-networkd"):
         yield from _networkd()
-    if processes.runs("NetworkManager"):
+    if processes.runs_here("NetworkManager"):
         yield from _network_manager()
 
 
@@ -144,7 +145,7 @@ def _settings(paths: Iterable[str], wanted: str) -> Iterator[tuple[str, str]]:
     """Of one section; the later counts."""
     for path in paths:
         section = ""
-        for line in _lines(path):
+        for line in lines(path):
             if line.startswith("[") and line.endswith("]"):
                 section = line[1:-1]
             elif section == wanted and "=" in line:
@@ -153,13 +154,4 @@ def _settings(paths: Iterable[str], wanted: str) -> Iterator[tuple[str, str]]:
 
 
 def _sections(path: str) -> list[str]:
-    return [line[1:-1] for line in _lines(path) if line.startswith("[") and line.endswith("]")]
-
-
-def _lines(path: str) -> Iterator[str]:
-    try:
-        with open(path, errors="replace") as file:
-            stripped = [line.strip() for line in file]
-    except OSError:
-        return
-    yield from (line for line in stripped if line and line[0] not in "#;")
+    return [line[1:-1] for line in lines(path) if line.startswith("[") and line.endswith("]")]

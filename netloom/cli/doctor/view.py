@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ...findings import Finding
-from ..output import printable, say
+from ..output import printable_line, say
 from .diagnosis import Diagnosis
 
 # Of findings with one remedy, so many are shown.
@@ -22,7 +22,7 @@ _QUIET = 0.7
 def show(found: Diagnosis) -> None:
     for it in found.fixed:
         what = "done" if it.done else f"not done: {it.error}" if it.error else "would be done"
-        say(printable(f"{what}: {it.text}"))
+        say(printable_line(f"{what}: {it.text}"))
     if found.fixed:
         say("")
     for group in _groups(found.findings):
@@ -43,12 +43,12 @@ def _groups(found: Sequence[Finding]) -> list[list[Finding]]:
 
 def _show_group(group: Sequence[Finding]) -> None:
     first = group[0]
-    say(*(printable(f"{it.severity}: {it.text}") for it in group[:_SHOWN]))
+    say(*(printable_line(f"{it.severity}: {it.text}") for it in group[:_SHOWN]))
     if len(group) > _SHOWN:
         say(f"… and {len(group) - _SHOWN} more of the kind (--json lists all)")
-    say(printable(f"  next: {first.next}"))
+    say(printable_line(f"  next: {first.next}"))
     if first.fix:
-        say(printable(f"  fix:  `netloom doctor --fix` would {first.fix}"))
+        say(printable_line(f"  fix:  `netloom doctor --fix` would {first.fix}"))
     say(f"  more: {first.see}", "")
 
 

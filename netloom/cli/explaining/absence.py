@@ -9,37 +9,40 @@ import argparse
 import os
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from ...agent.client import AgentError, Connection, NotRunning
-from ...catalogue import ENTRIES, entry
+from ...agent.life import last_sign
+from ...catalogue import entry
 from ...cni import CNIError, NetworkConfig
 from ...cni.config import network_from_plugin
 from ...cni.load import LISTS, SINGLE_PLUGINS, config_files, load_network_file, load_plugin_file
 from ...findings import Finding
 from ...journal import Ledger, search
+from .. import network_order
 from ..moments import shown
 from ..runtimes import Runtime, runtimes
 from .explanation import Absence, Configuration, Explanation, Outage
+from .similar import similar_to
 
 _TYPE = "netloom"
 _OUTAGES = 5
-_SIMILAR = 5
-# Of names that are compared letter by letter: the latest.
-_MOST = 500
-_ALIKE = 0.6
-# A beginning that both have, of which somebody may have copied the rest wrong.
-_COMMON = 4
+_NO_FILES = (
+    "`netloom up` makes a network that runtimes find. If one is configured elsewhere, give that directory "
+    "with --conf-dir; and see that the runtime looks there, and that CNI is switched on in it."
+)
 # An agent that is well answers within a few milliseconds, and the person waits.
 _PATIENCE = 0.1
 
 
 def explain_absence(args: argparse.Namespace, word: str, ledger: Ledger | None) -> Explanation:
-    agent = _agent(args.socket)
+    agent, is_down = _agent(args.socket)
     found = Absence(
         agent=agent,
-        outages=[] if ledger is None else _outages(ledger, bool(agent)),
+        outages=[] if ledger is None else _outages(ledger, args.socket, is_down),
         configurations=_configurations(args.conf_dir),
         runtimes=runtimes(),
-        similar=_similar(word, ledger),
+        similar=similar_to(args, word, ledger),
     )
     since = None if ledger is None else search.first_logged(ledger)
     return Explanation(
@@ -53,17 +56,22 @@ def explain_absence(args: argparse.Namespace, word: str, ledger: Ledger | None) 
     )
 
 
-def _agent(socket: str) -> str:
+def _agent(socket: str) -> tuple[str, bool]:
+    """Why none answers, if none does; and whether nobody is there."""
     try:
         with Connection(socket, _PATIENCE):
-            return ""
+            return "", False
+    except NotRunning as error:
+        return str(error), True
     except AgentError as error:
-        return str(error) if isinstance(error, NotRunning) else f"{error}, or is busy"
+        return f"{error}, or is busy", False
 
 
-def _outages(ledger: Ledger, is_down: bool) -> list[Outage]:
-    found = [it for it in search.outages(ledger) if it.ended is not None or is_down]
-    return [Outage(it.began, it.ended) for it in reversed(found[-_OUTAGES:])]
+def _outages(ledger: Ledger, socket: str, is_down: bool) -> list[Outage]:
+    found = [it for it in search.outages(ledger, is_down=is_down) if it.ended is not None or is_down]
+    if found and found[-1].ended is None and not found[-1].stopped:
+        found[-1] = found[-1]._replace(began=max(found[-1].began, last_sign(socket) or 0.0))
+    return [Outage(*it) for it in reversed(found[-_OUTAGES:])]
 
 
 def _configurations(directory: str) -> list[Configuration]:
@@ -88,37 +96,6 @@ def _loaded(path: str) -> NetworkConfig:
     if path.endswith(LISTS):
         return load_network_file(path)
     return network_from_plugin(load_plugin_file(path))
-
-
-def _similar(word: str, ledger: Ledger | None) -> list[str]:
-    """Names of what is or was attached, and codes, that look like the word."""
-    from difflib import get_close_matches
-
-    containers: dict[str, None] = {}
-    names: dict[str, None] = {}
-    for it in [] if ledger is None else search.alike(ledger, word):
-        containers[it.container_id] = None
-        if it.pod:
-            names["/".join(filter(None, (it.namespace, it.pod)))] = names[it.pod] = None
-        names[os.path.basename(it.netns)] = None
-    near = [it for it in names if it and abs(len(it) - len(word)) <= len(word) // 2 + 1]
-    found = get_close_matches(word, [*near[:_MOST], *ENTRIES], _SIMILAR, _ALIKE)
-    if len(word) >= _COMMON:
-        found += _with_common_beginning(word, containers)
-    return list(dict.fromkeys(found))[:_SIMILAR]
-
-
-def _with_common_beginning(word: str, names: Iterable[str]) -> list[str]:
-    """Those that have most of it."""
-    lengths = {it: _common(word, it) for it in names}
-    longest = max(lengths.values(), default=0)
-    return [it for it, length in lengths.items() if length == longest] if longest >= _COMMON else []
-
-
-def _common(one: str, other: str) -> int:
-    """How many letters both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _summary(word: str, ledger: Ledger | None, since: float | None, found: Absence) -> str:
@@ -149,15 +126,36 @@ def _never(word: str, found: Absence, since: float | None) -> Finding:
     else:
         what = f"network {first.network!r} with {', '.join(first.plugins)}"
         loads = f"the first file that runtimes find is {first.path} ({what})"
-    out = [f"{shown(it.began)} to {'now' if it.ended is None else shown(it.ended)}" for it in found.outages]
-    without = f"; no agent ran from {', '.join(out)}, and what was asked then is in no log" if out else ""
-    return _finding("never-asked", f"no ADD for {word!r} was seen{seen}; {loads}{without}", word)
+    without = f"; {_without(found.outages)}: what was asked meanwhile is in no log" if found.outages else ""
+    never = _finding("never-asked", f"no ADD for {word!r} was seen{seen}; {loads}{without}", word)
+    return never if first is not None else replace(never, next=_NO_FILES)
+
+
+def _without(outages: Sequence[Outage]) -> str:
+    """Not more than is known: one that was killed has not said when."""
+    stopped = [f"{shown(it.began)} to {_until(it)}" for it in outages if it.stopped]
+    killed = [
+        f"at some time between {shown(it.began)}, its last sign of life, and {_until(it)}"
+        for it in outages
+        if not it.stopped
+    ]
+    parts = [
+        f"no agent ran from {', '.join(stopped)}" if stopped else "",
+        f"an agent ended without a word {', another '.join(killed)}" if killed else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _until(it: Outage) -> str:
+    return "now" if it.ended is None else shown(it.ended)
 
 
 def _of_files(directory: str, files: Sequence[Configuration]) -> Iterable[Finding]:
     ours = [it for it in files if it.ours]
     if not ours:
         yield _finding("network-none", f"no file in {directory} is a network of netloom", directory)
+    elif files[0].error:
+        yield from network_order.of_first_file(directory)
     elif files[0] not in ours:
         first = files[0]
         text = f"{first.path} comes before {ours[0].path}, and containerd and CRI-O take the first"

@@ -18,7 +18,9 @@ Kind: TypeAlias = Literal[
     "container", "pod", "namespace", "attachment", "address", "code", "unknown",
 ]  # fmt: skip
 # Of an address. `never given`: it is in a pool, and means something else there. `outside`: of no pool.
-AddressState: TypeAlias = Literal["held", "resting", "free", "host", "next hop", "never given", "outside"]
+AddressState: TypeAlias = Literal[
+    "held", "resting", "free", "host", "next hop", "never given", "outside", "orphaned"
+]
 
 
 class Present(Struct, frozen=True, kw_only=True, rename={**_RENAMED, "host_link": "hostLink"}):
@@ -49,7 +51,7 @@ class Tenure(Struct, frozen=True, kw_only=True, rename=_RENAMED):
     namespace: Annotated[str, Meta(description="the pod's namespace")]
     pod: Annotated[str, Meta(description="the pod's name")]
     began: Annotated[
-        float | None, Meta(description="seconds since 1970; null: before the log of operations begins")
+        float | None, Meta(description="seconds since 1970; null: not known, the log has its end alone")
     ]
     ended: Annotated[float | None, Meta(description="null: it still has it, or nobody knows when it ended")]
     how: Annotated[str, Meta(description="how it ended, in words; empty if it has not")]
@@ -60,8 +62,14 @@ class AtMoment(Struct, frozen=True):
     """Who had an address at the moment that was asked for."""
 
     time: Annotated[float, Meta(description="that moment, in seconds since 1970")]
-    known: Annotated[bool, Meta(description="whether the log of operations goes back that far")]
-    holder: Annotated[Tenure | None, Meta(description="who had it; null: nobody, or it is not known")]
+    known: Annotated[bool, Meta(description="whether the log of operations can tell")]
+    holder: Annotated[
+        Tenure | None,
+        Meta(
+            description="who had it; null: nobody, or it is not known; if it is not known: who had it before"
+        ),
+    ]
+    why: Annotated[str, Meta(description="why it is not known, in words; empty if it is")] = ""
 
 
 class AddressStory(Struct, frozen=True, kw_only=True, rename={"rests_until": "restsUntil"}):
@@ -92,8 +100,18 @@ class Configuration(Struct, frozen=True):
 class Outage(Struct, frozen=True):
     """A time without an agent: what was asked then failed, and is in no log."""
 
-    began: Annotated[float, Meta(description="the last sign of the agent before it, seconds since 1970")]
+    began: Annotated[
+        float,
+        Meta(
+            description="when the agent before it stopped, in seconds since 1970; if it ended without a "
+            "word: its last sign of life"
+        ),
+    ]
     ended: Annotated[float | None, Meta(description="when the next one served; null: none does")]
+    stopped: Annotated[
+        bool,
+        Meta(description="false: that agent ended without a word, at some time between `began` and `ended`"),
+    ]
 
 
 class Absence(Struct, frozen=True, kw_only=True):
@@ -133,6 +151,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
     page: Annotated[Page | None, Meta(description="of a code: its page")] = None
     absence: Annotated[Absence | None, Meta(description="of an unknown name: why it may be so")] = None
     findings: Annotated[list[Finding], Meta(description="what is wrong, and what to do next")] = []
+    behind: Annotated[
+        str, Meta(description="why the log may lack what happened last, in words; empty: it does not")
+    ] = ""
     since: Annotated[
         float | None, Meta(description="when the log of operations begins, in seconds since 1970")
     ] = None

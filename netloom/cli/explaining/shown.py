@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from ...findings import Finding
-from ..event import HEADER, Event, outcome_of, reason_of, row_of, took
+from ..event import HEADER, Event, reason_of, row_of, took
 from ..finding_view import finding_lines
 from ..moments import shown
-from ..output import printable
+from ..output import printable_line
+from ..terminal import terminal_width
 from ..views import table
 from .explanation import Absence, AddressStory, Explanation, Page, Present
 
@@ -24,15 +25,14 @@ _PHASES = {
 }
 # Parts of every operation, which say nothing of where it failed.
 _ALWAYS = frozenset({"answer", "undo"})
-_OUTCOME = 90
 
 
 def lines_of(it: Explanation) -> list[str]:
     if it.page is not None:
         return _page(it.page)
     lines = [
-        printable(f"{it.kind} {it.name}" if it.kind != "unknown" else it.name),
-        f"  {printable(it.summary)}",
+        printable_line(f"{it.kind} {it.name}" if it.kind != "unknown" else it.name),
+        f"  {printable_line(it.summary)}",
     ]
     lines += [line for present in it.attachments for line in _present(present)]
     if it.address is not None:
@@ -41,6 +41,8 @@ def lines_of(it: Explanation) -> list[str]:
     if it.absence is not None:
         lines += _absence(it.absence)
     lines += _operations(it)
+    if it.behind:
+        lines += ["", printable_line(it.behind)]
     return lines
 
 
@@ -50,8 +52,8 @@ def findings_lines(findings: Iterable[Finding]) -> list[str]:
 
 def _wrapped(label: str, text: str) -> list[str]:
     indent = " " * len(label)
-    width = _WIDTH - len(label)
-    rows = wrap(printable(text), width, break_long_words=False, break_on_hyphens=False) or [""]
+    width = min(terminal_width() or _WIDTH, _WIDTH) - len(label)
+    rows = wrap(printable_line(text), width, break_long_words=False, break_on_hyphens=False) or [""]
     return [f"{label if number == 0 else indent}{row}" for number, row in enumerate(rows)]
 
 
@@ -72,14 +74,14 @@ def _present(it: Present) -> list[str]:
     return [
         "",
         f"  of {it.planned} objects, not as planned:",
-        *(f"  {row}" for row in table(rows)),
+        *table(rows, margin=2),
     ]
 
 
 def _operations(it: Explanation) -> list[str]:
     if not it.operations:
         return []
-    rows = [[*row_of(one)[:-1], _cut(outcome_of(one))] for one in it.operations]
+    rows = [row_of(one) for one in it.operations]
     kept = [number for number in range(len(HEADER)) if any(row[number] != "-" for row in rows)]
     listed = table([[row[number] for number in kept] for row in rows], [HEADER[number] for number in kept])
     lines = ["", *listed]
@@ -88,10 +90,6 @@ def _operations(it: Explanation) -> list[str]:
     for one in _of_interest(it.operations):
         lines += ["", *_course(one)]
     return lines
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _OUTCOME else f"{text[: _OUTCOME - 1]}…"
 
 
 def _of_interest(operations: Sequence[Event]) -> list[Event]:
@@ -104,12 +102,12 @@ def _of_interest(operations: Sequence[Event]) -> list[Event]:
 def _course(it: Event) -> list[str]:
     """Where its time went, and in which part it failed."""
     lines = [
-        printable(
+        printable_line(
             f"{it.verb} of {it.network}/{it.container_id}/{it.ifname} at {shown(it.started, precise=True)}"
             f"{f', asked by {it.caller}' if it.caller else ''}: {took(it.duration)}"
         )
     ]
-    lines += [f"  {row}" for row in table(_bars(it))]
+    lines += table(_bars(it), margin=2)
     if it.failed:
         lines += _wrapped(f"  code {it.code}: ", reason_of(it))
     return lines
@@ -139,7 +137,7 @@ def _address(it: AddressStory) -> list[str]:
         lines.append(f"  pool {', '.join(it.pools)} of {', '.join(it.networks)}")
     rows = [
         (
-            "before the log" if one.began is None else shown(one.began),
+            "?" if one.began is None else shown(one.began),
             "now" if one.current else "?" if one.ended is None else shown(one.ended),
             "/".join(filter(None, (one.namespace, one.pod))) or "-",
             f"{one.network}/{one.container_id}/{one.ifname}",
@@ -158,18 +156,19 @@ def _absence(it: Absence) -> list[str]:
         lines.append("what runtimes find, in their order:")
         rows = [
             (
-                f"  {one.path}",
+                one.path,
                 one.network or "-",
                 ", ".join(one.plugins) or "-",
                 one.error or ("netloom's" if one.ours else ""),
             )
             for one in it.configurations
         ]
-        lines += table(rows)
+        lines += table(rows, margin=2)
     if it.runtimes:
         lines.append("where they look:")
-        lines += table(
-            (f"  {one.name}", one.conf_dir or "uses no CNI", one.path or "(its default)", one.note)
+        found = (
+            (one.name, one.conf_dir or "uses no CNI", one.path or "(its default)", one.note)
             for one in it.runtimes
         )
+        lines += table(found, margin=2)
     return lines if len(lines) > 1 else []

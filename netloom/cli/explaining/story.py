@@ -101,7 +101,14 @@ def _operations(subject: Subject, ledger: Ledger) -> list[Event]:
 
 def _queued(rows: Iterable[Attachment]) -> Iterable[Finding]:
     for row in rows:
-        yield _finding("queued-dels", f"{row.key}: its DEL waits for an agent", str(row.key))
+        page = entry("queued-dels")
+        yield Finding(
+            code="queued-dels",
+            severity="warning",
+            text=f"{row.key}: its DEL waits for an agent",
+            next="" if page is None else page.remedy,
+            subject=str(row.key),
+        )
 
 
 def _failures(operations: Sequence[Event], attached: set[AttachmentKey]) -> Iterable[Finding]:
@@ -126,14 +133,9 @@ def _failure(it: Event, key: str) -> Finding:
     return Finding(
         code="add-failed" if it.verb == "ADD" else "del-failed",
         text=text,
-        next=advice or (f"`netloom explain {it.code}` tells more" if page is None else page.remedy),
+        next=advice or ("look at the agent's log" if page is None else page.remedy),
         subject=key,
     )
-
-
-def _finding(code: str, text: str, subject: str) -> Finding:
-    page = entry(code)
-    return Finding(code=code, text=text, next="" if page is None else page.remedy, subject=subject)
 
 
 def _summary(
@@ -144,10 +146,14 @@ def _summary(
         return f"{'; '.join(parts)}{'' if findings else ', as planned'}"
     if any(it.code == "add-failed" for it in findings):
         return "not attached: the last ADD failed"
-    ends = [it for it in operations if it.verb in _GONE and not it.failed]
-    if not ends:
+    # What is about an attachment knows its addresses: not a DEL that found nothing.
+    seen = [it for it in operations if it.addresses and not it.failed]
+    if not seen:
         return "not attached, and never was since the log begins"
-    last = ends[-1]
+    last = seen[-1]
+    if last.verb not in _GONE:
+        after = f"{last.verb} at {shown(last.started)}"
+        return f"not attached any more; the log does not say since when: its last line is {after}"
     by = f", asked by {last.caller}" if last.caller else ""
     return f"not attached any more: {_GONE[last.verb]} at {shown(last.started)}{by}"
 

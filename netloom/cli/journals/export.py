@@ -12,16 +12,15 @@ examples:
 from __future__ import annotations
 
 import argparse
-import os
 import sqlite3
 from contextlib import closing
 
-from ...cni.files import Replacement
 from ...cni.wire import encode_in_order
 from ...journal.document import Document, document_of
 from ...journal.file import as_it_is
+from ...journal.spare import replacing
 from ..journal import explained, journal_path
-from ..output import printable, require_output, say, write_bytes
+from ..output import printable_line, require_output, say, write_bytes
 from ..place import absolute, add_state_dir
 from .backup import require_place, unwritable
 
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         _write(args.file, data)
     except OSError as cause:
         raise unwritable(args.file, cause) from None
-    say(f"{printable(args.file)}: {len(data)} bytes")
+    say(f"{printable_line(args.file)}: {len(data)} bytes")
     return 0
 
 
@@ -81,10 +80,5 @@ def _lines(document: Document) -> bytes:
 
 
 def _write(path: str, data: bytes) -> None:
-    directory, name = os.path.split(path)
-    replacement = Replacement(directory, name)
-    try:
-        replacement.reserve(len(data))
-        replacement.commit(data)
-    finally:
-        replacement.close()
+    with replacing(path) as spare, open(spare, "wb") as file:
+        file.write(data)

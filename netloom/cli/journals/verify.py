@@ -11,25 +11,32 @@ examples:
 from __future__ import annotations
 
 import argparse
-import os
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import groupby
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from ...findings import Finding, any_error
+from ...journal.errors import Damaged, Missing
 from ...journal.file import as_it_is
 from ...journal.verification import Fault, faults
 from ..arguments import add_json
-from ..finding_view import finding_lines
-from ..journal import explained, journal_path
-from ..output import printable, say
+from ..failure import CommandFailed
+from ..finding_view import lines_of_alike
+from ..journal import code_of, explained, journal_path
+from ..output import printable_line, say
 from ..place import absolute, add_state_dir
 from ..status import FAILED
-from ..views import for_a_person, print_json
+from ..views import print_json
 from .counted import Counts, counts_of
 
-_RESTORE = "`netloom down`, put a copy back or move the file away, `netloom up`"
+_RESTORE = (
+    "`netloom down`, put a copy back with `netloom journal restore FILE` or move the file away, `netloom up`"
+)
+_TAKE_ANOTHER = "do not put this copy back: take another, or make one with `netloom journal backup`"
+_NOT_THERE = "give the path of a copy that is there; without FILE, the node's own journal is looked at"
 # For each kind of fault: its code, and what to do.
 _SAID = {
     "file": ("journal-damaged", _RESTORE),
@@ -63,26 +70,41 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = verified(args.file or journal_path(args.state_dir))
-    if for_a_person(args.json):
+    own = journal_path(args.state_dir)
+    found = verified(args.file or own, is_copy=args.file not in (None, own))
+    if not args.json:
         _show(found)
     else:
         print_json(found)
     return FAILED if found.findings else 0
 
 
-def verified(path: str) -> Verified:
-    with explained():
+def verified(path: str, *, is_copy: bool = False) -> Verified:
+    with explained(), _of_copy(is_copy):
         connection, schema = as_it_is(path)
     with closing(connection):
         connection.execute("BEGIN")
-        findings = [finding_of(fault, path) for fault in faults(connection, schema)]
+        findings = [finding_of(fault, path, is_copy=is_copy) for fault in faults(connection, schema)]
         counts = None if any_error(findings) else counts_of(connection)
     return Verified(path=path, schema=schema, counts=counts, findings=findings)
 
 
-def finding_of(fault: Fault, path: str) -> Finding:
+@contextmanager
+def _of_copy(is_copy: bool) -> Iterator[None]:
+    """What is wrong with a copy is no reason to touch the node's own journal."""
+    try:
+        yield
+    except (Damaged, Missing) as error:
+        if not is_copy:
+            raise
+        advice = _NOT_THERE if isinstance(error, Missing) else _TAKE_ANOTHER
+        raise CommandFailed(str(error), advice, code=code_of(error)) from None
+
+
+def finding_of(fault: Fault, path: str, *, is_copy: bool = False) -> Finding:
     code, advice = _SAID[fault.kind]
+    if is_copy and advice == _RESTORE:
+        advice = _TAKE_ANOTHER
     subject = fault.subject or path
     return Finding(
         code=code,
@@ -94,9 +116,9 @@ def finding_of(fault: Fault, path: str) -> Finding:
 
 
 def _show(found: Verified) -> None:
-    for it in found.findings:
-        say(*finding_lines(it))
-    name = printable(os.path.basename(found.path))
+    for _, alike in groupby(found.findings, key=lambda it: (it.code, it.next)):
+        say(*lines_of_alike(list(alike)))
+    name = printable_line(found.path)
     if found.counts is not None:
         of_what = found.counts.sentence()
         say(f"{name} {'can be read' if found.findings else 'is sound'}: schema {found.schema}, {of_what}")

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from ...kernel import apply
 from ..output import require_output, say
-from ..views import for_a_person, print_json, table
+from ..views import print_json, table
 from . import source
 
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     source.require_namespace(plan, args)
     with source.scope(args) as scope, source.undisturbed():
         changes = apply(plan, scope)
-    if for_a_person(args.json):
+    if not args.json:
         say(*table([(change.change, change.object) for change in changes]))
     else:
         print_json([Applied(change.change, change.object) for change in changes])

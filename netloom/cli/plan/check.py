@@ -12,7 +12,7 @@ import argparse
 from ...kernel import Difference, check
 from ..output import printable, say
 from ..status import FAILED
-from ..views import for_a_person, print_json
+from ..views import print_json
 from . import source
 
 OUTPUT = list[Difference]
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     source.require_namespace(plan, args)
     with source.scope(args) as scope:
         differences = check(plan, scope)
-    if for_a_person(args.json):
+    if not args.json:
         if differences:
             say(*(printable(str(difference)) for difference in differences))
     else:

@@ -1,6 +1,6 @@
 """Show the plan of the next ADD to a network, and change nothing: addresses, name, links, routes, rules.
 
-On a terminal it is a list; off it, and with --json, the plan itself, as `netloom plan apply` takes it.
+It is a list; with --json, the plan itself, as `netloom plan apply` takes it.
 CNI_ARGS and CAP_ARGS count as they do for `netloom cni add`. What the ADD would be refused for is the error
 here, too: a namespace that is not there, a pool that is used up. Of a container that is still to be made,
 leave --netns out. Somebody else's ADD may come first and get these addresses, and a pool with strategy random
@@ -30,10 +30,10 @@ from ...kernel import InvalidNamespace, Namespace, Plan
 from ..arguments import add_json
 from ..cni import target
 from ..failure import Advised, warn
-from ..journal import copy_of_journal
+from ..journal import copy_of_journal, reading
 from ..output import say, write_bytes
 from ..place import add_conf_dir, add_state_dir
-from ..views import for_a_person, table
+from ..views import table
 
 OUTPUT = Plan
 
@@ -60,13 +60,14 @@ def run(args: argparse.Namespace) -> int:
     is_there = bool(args.netns)
     config, endpoint = _network(args), _endpoint(args)
     try:
-        reserved = _reserved(request(config, "ADD", endpoint), ledger, _host(), is_there=is_there)
+        with reading(args):
+            reserved = _reserved(request(config, "ADD", endpoint), ledger, _host(), is_there=is_there)
     except (CNIError, InvalidNamespace) as error:
         raise explained(error, endpoint.on(config.name)).at(plugin=TYPE) from None
     if not reserved.is_new:
         warn(args, f"{reserved.attachment.key} is attached already: this is its plan")
     plan = Plan.decode(reserved.attachment.plan)
-    if for_a_person(args.json):
+    if not args.json:
         say(*table([(item.on, item.title) for item in plan.objects], ["ON", "OBJECT"]))
     else:
         write_bytes(indent(plan.encode()) + b"\n")

@@ -1,8 +1,10 @@
 """Watch the node live: operations a second, failures, latencies, pools, what waits, what was repaired.
 
-Keys: q quits, p pauses, f shows failures only, up and down choose an event, whose details are shown. It reads
-the journal beside the agent, and says so if none answers. With --json, or where there is no terminal, the
-numbers of the last minute are printed once. The live view needs Textual: pip install 'netloom[top]'.
+Keys: q quits, p pauses, f shows failures only, up and down choose an event, whose details are shown, enter
+shows them whole where there is no room for them, and escape goes back, tab goes to the next table, ? shows
+all of them. It reads the journal beside the agent, and says so if none answers. A terminal of 80 by 24 shows
+all numbers. With --json, those of the last minute are printed once. The live view needs Textual: pip install
+'netloom[top]'.
 
 examples:
   netloom top
@@ -18,7 +20,7 @@ from importlib.util import find_spec
 from ..arguments import add_json
 from ..failure import CommandFailed, UsageError
 from ..place import add_conf_dir, add_place
-from ..views import for_a_person, print_json
+from ..views import print_json
 from .reading import Reading
 
 OUTPUT = Reading
@@ -33,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from .meter import Meter
 
-    if not for_a_person(args.json):
+    if args.json:
         print_json(Meter(args).read())
         return 0
     if find_spec("textual") is None:
@@ -51,5 +53,6 @@ def run(args: argparse.Namespace) -> int:
         )
     from .screen import Top
 
-    Top(Meter(args)).run()
-    return 0
+    top = Top(Meter(args))
+    top.run()
+    return top.return_code or 0

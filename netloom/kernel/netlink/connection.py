@@ -7,13 +7,12 @@ connection may be used on an event loop's thread.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -176,25 +175,22 @@ class Connection:
             if answered == sequence and found == message.ERROR and number == 0:
                 self._settled = True
                 return
-        for _ in self._answers(sequence, size):
-            pass
+        self._answers(sequence, size)
 
     def ask(self, kind: int, payload: bytes, flags: int = 0) -> bytes | None:
         """The payload of the answer to a question about one thing."""
-        found: bytes | None = None
-        for answer in self._question(kind, flags | ACK, payload):
-            found = answer.payload if found is None else found
-        return found
+        found = self._question(kind, flags | ACK, payload)
+        return found[0] if found else None
 
     def ask_for_several(self, kind: int, payload: bytes) -> list[bytes]:
         """The payloads of the answers to a question about several things, which must all be there."""
-        return [answer.payload for answer in self._question(kind, ACK, payload)]
+        return self._question(kind, ACK, payload)
 
     def dump(self, kind: int, payload: bytes) -> list[bytes]:
         """The payloads of all that there is. A dump that was interrupted is asked for again."""
         for _ in range(_DUMP_TRIES):
             self._interrupted = False
-            found = [answer.payload for answer in self._question(kind, DUMP, payload)]
+            found = self._question(kind, DUMP, payload)
             if not self._interrupted:
                 return found
         raise KernelError(
@@ -229,6 +225,8 @@ class Connection:
 
         Since Linux 6.8, to ask whether it is there does it.
         """
+        import ctypes  # which most who ask the kernel something can do without
+
         question = ctypes.create_string_buffer(_ETHTOOL.pack(_ETHTOOL_GLINK, 0))
         with suppress(OSError, ValueError):  # the link is gone, or is of a kind that cannot be asked
             fcntl.ioctl(self._socket, _SIOCETHTOOL, _IFDATA.pack(name.encode(), ctypes.addressof(question)))
@@ -280,35 +278,37 @@ class Connection:
             raise _failure(cause) from None
         return sequence
 
-    def _question(self, kind: int, flags: int, payload: bytes) -> Iterator[Message]:
+    def _question(self, kind: int, flags: int, payload: bytes) -> list[bytes]:
         """Asks, and asks again when an answer was lost or cut off: questions may be repeated."""
         for _ in range(_DUMP_TRIES):
             sequence = self._send(kind, flags, payload)
             try:
-                yield from list(self._answers(sequence, self._receive()))
-                return
+                return self._answers(sequence, self._receive())
             except OutcomeUnknown:
                 self._drain()
         raise KernelError("answers do not fit the socket's buffer", errno=errno.ENOBUFS)
 
-    def _answers(self, sequence: int, size: int) -> Iterator[Message]:
-        """What belongs to a request, up to its end; an error is raised."""
+    def _answers(self, sequence: int, size: int) -> list[bytes]:
+        """The payloads of what belongs to a request, up to its end; an error is raised."""
+        payloads: list[bytes] = []
+        own = self._port
         while True:
             for found in message.split(bytes(memoryview(self._buffer)[:size])):
-                if found.sequence != sequence or found.port != self._port:
+                kind, flags, answered, payload, port = found
+                if answered != sequence or port != own:
                     continue  # of an earlier request that was given up, or a notification
-                if found.kind != message.ERROR and found.flags & DUMP_INTERRUPTED:
+                if flags & DUMP_INTERRUPTED and kind != message.ERROR:
                     self._interrupted = True
-                if found.kind in (message.ERROR, message.DONE):
+                if kind > message.OVERRUN:  # of thousands, nearly every one
+                    payloads.append(payload)
+                elif kind in (message.ERROR, message.DONE):
                     self._settled = True
                     refused = message.verdict(found)
                     if refused is not None:
                         raise refused
-                    return
-                if found.kind == message.OVERRUN:
+                    return payloads
+                elif kind == message.OVERRUN:
                     raise OutcomeUnknown("the kernel lost a part of its answer", errno=errno.ENOBUFS)
-                if found.kind != message.NOOP:
-                    yield found
             size = self._receive()
 
     def _receive(self, flags: int = 0) -> int:
@@ -343,6 +343,8 @@ def _filter(own: socket.socket, kinds: tuple[int, ...]) -> None:
     for number, kind in enumerate(wanted):
         program.append(_BPF.pack(_JUMP_EQUAL, len(wanted) - number, 0, kind))
     program += [_BPF.pack(_RETURN, 0, 0, 0), _BPF.pack(_RETURN, 0, 0, 0xFFFFFFFF)]
+    import ctypes
+
     code = ctypes.create_string_buffer(b"".join(program))
     own.setsockopt(
         socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(program), ctypes.addressof(code))

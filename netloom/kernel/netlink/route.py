@@ -24,6 +24,9 @@ UNIVERSE, LINK_SCOPE, HOST_SCOPE, NOWHERE = 0, 253, 254, 255
 CLONED = 0x200
 _LOOKUP_TABLE, _FIB_MATCH = 0x1000, 0x2000
 
+# Marks what is ours: `ip route show proto 78`.
+PROTOCOL = 78
+
 
 class Hop(Record, frozen=True):
     index: int | None

@@ -1,32 +1,28 @@
-"""Every kind of kernel object, and the union that plans are read with."""
+"""Every kind of kernel object, and the union that plans are read with; each loaded when it is asked for."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TypeAlias
+from ...cni.lazy import lazily
 
-from .address import Address
-from .base import Departure, LinkName, Object, Scope, Undo, Where
-from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
-from .link import LinkObject
-from .neighbour import Forwarding, Neighbour
-from .nft import NftTable
-from .nft_chain import NftChain
-from .nft_element import NftElement
-from .port import BridgePort, PortVlan, VrfMember
-from .route import Hop, Route
-from .rule import Rule
-from .sysctl import Sysctl
-from .tap import Tap
-from .traffic import Ingress, Redirect, Shaper
-from .up import Up
-from .veth import Veth
-from .wireguard import WireguardDevice, WireguardPeer
-
-AnyObject: TypeAlias = (
-    Address | Bridge | BridgePort | Dummy | Forwarding | Ifb | Ingress | Macvlan | Neighbour | NftChain
-    | NftElement | NftTable | PortVlan | Redirect | Route | Rule | Shaper | Sysctl | Tap | Up | Veth | Vlan
-    | Vrf | VrfMember | Vxlan | WireguardDevice | WireguardPeer
-)  # fmt: skip
+if TYPE_CHECKING:
+    from .address import Address
+    from .base import Departure, LinkName, Object, Scope, Undo, Where
+    from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
+    from .link import LinkObject
+    from .neighbour import Forwarding, Neighbour
+    from .nft import NftTable
+    from .nft_chain import NftChain
+    from .nft_element import NftElement
+    from .port import BridgePort, PortVlan, VrfMember
+    from .route import Hop, Route
+    from .rule import Rule
+    from .sysctl import Sysctl
+    from .tap import Tap
+    from .traffic import Ingress, Redirect, Shaper
+    from .union import AnyObject
+    from .up import Up
+    from .veth import Veth
+    from .wireguard import WireguardDevice, WireguardPeer
 
 __all__ = [
     "Address", "AnyObject", "Bridge", "BridgePort", "Departure", "Dummy", "Forwarding", "Hop", "Ifb",
@@ -34,3 +30,28 @@ __all__ = [
     "Object", "PortVlan", "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up",
     "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "address": ("Address",),
+            "base": ("Departure", "LinkName", "Object", "Scope", "Undo", "Where"),
+            "kinds": ("Bridge", "Dummy", "Ifb", "Macvlan", "Vlan", "Vrf", "Vxlan"),
+            "link": ("LinkObject",),
+            "neighbour": ("Forwarding", "Neighbour"),
+            "nft": ("NftTable",),
+            "nft_chain": ("NftChain",),
+            "nft_element": ("NftElement",),
+            "port": ("BridgePort", "PortVlan", "VrfMember"),
+            "route": ("Hop", "Route"),
+            "rule": ("Rule",),
+            "sysctl": ("Sysctl",),
+            "tap": ("Tap",),
+            "traffic": ("Ingress", "Redirect", "Shaper"),
+            "union": ("AnyObject",),
+            "up": ("Up",),
+            "veth": ("Veth",),
+            "wireguard": ("WireguardDevice", "WireguardPeer"),
+        },
+    )  # fmt: skip

@@ -80,7 +80,7 @@ class Address(Object, frozen=True, tag="address"):
         return undo
 
     def check(self, scope: Scope) -> list[Difference]:
-        return self._compared(self._find(scope))
+        return self.compared(self._find(scope))
 
     def _find(self, scope: Scope) -> wire.Address | None:
         connection = scope.at(self.on).route
@@ -94,7 +94,7 @@ class Address(Object, frozen=True, tag="address"):
         same = [one for one in map(wire.decode, listed) if one.address == shown_ip(packed)]
         return next((one for one in same if one.prefix == prefix), next(iter(same), None))
 
-    def _compared(self, found: wire.Address | None) -> list[Difference]:
+    def compared(self, found: wire.Address | None) -> list[Difference]:
         if found is None:
             return missing(self.label)
         return compare(
@@ -111,7 +111,7 @@ class Address(Object, frozen=True, tag="address"):
         found = self._find(scope)
         if found is None or (found.protocol != PROTOCOL and _kernel_tells_who()):
             return
-        differences = [one for one in self._compared(found) if one.field != "state"]
+        differences = [one for one in self.compared(found) if one.field != "state"]
         # With another prefix length it is another address: ours is gone.
         if any(one.field == "prefix length" for one in differences):
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -24,8 +24,7 @@ from ..values import (
 from .base import LinkName, Object, Scope, Undo
 from .link import name_of
 
-# Marks what is ours: `ip route show proto 78`.
-PROTOCOL = 78
+PROTOCOL = wire.PROTOCOL
 
 _KINDS = {
     "unicast": wire.UNICAST,
@@ -137,9 +136,12 @@ class Route(Object, frozen=True, tag="route"):
         )
 
     def _resolved(self, connection: Connection) -> list[wire.Hop]:
+        return self._with(connection.index)
+
+    def _with(self, index: Callable[[str], int]) -> list[wire.Hop]:
         return [
             wire.Hop(
-                None if hop.link is None else connection.index(hop.link),
+                None if hop.link is None else index(hop.link),
                 None if hop.via is None else packed_ip(hop.via),
                 hop.weight,
                 hop.onlink,
@@ -169,6 +171,14 @@ class Route(Object, frozen=True, tag="route"):
             return missing(self.label)
         compared = [self._compare(found, hops, namespace) for found in same]
         return min(compared, key=len)
+
+    def is_same(self, found: wire.Route, indexes: Mapping[str, int], namespace: Namespace) -> bool:
+        """Whether one that was listed is as this one says, for whoever has listed all links, too."""
+        if not self._is_in_place(found):
+            return False
+        if any(hop.link is not None and hop.link not in indexes for hop in self._hops()):
+            return False
+        return not self._compare(found, self._with(lambda name: indexes[name]), namespace)
 
     def _in_the_same_place(
         self, namespace: Namespace, index: int | None = None, protocol: int = 0

@@ -127,6 +127,11 @@ class Rule(Object, frozen=True, tag="rule"):
         return wire.build(self._wire())
 
 
+def is_equal(rule: Rule, found: wire.Rule) -> bool:
+    """Whether one that was listed is as this one says."""
+    return found.priority == rule.priority and _comparable(found) == _comparable(rule._wire())
+
+
 def _network(text: str | None) -> tuple[bytes, int] | None:
     """A network of prefix 0 is everything, and the kernel keeps nothing of it."""
     network = None if text is None else packed_network(text)

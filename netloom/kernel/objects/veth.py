@@ -62,8 +62,8 @@ class Veth(LinkObject, frozen=True, tag="veth"):
     def _keep_or_explain(self, scope: Scope, refused: Refused) -> Undo | None:
         """The kernel says "exists" of either end, and not of which."""
         if find(scope.at(self.on), self.name) is None and find(scope.at(self.peer_on), self.peer) is not None:
-            name = self.peer if self.peer_on == "host" else f"{self.peer} ({self.peer_on})"
-            raise Conflict(compare(self.label, (f"the name of its peer, {name},", "free", "taken")))
+            where = "on the host" if self.peer_on == "host" else f"in the {self.peer_on}'s namespace"
+            raise Conflict(compare(self.label, (f"{self.peer} {where}", "its other end", "another link")))
         return super()._keep_or_explain(scope, refused)
 
     def drift(self, found: link.Link, scope: Scope) -> list[Difference]:

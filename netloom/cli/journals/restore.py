@@ -1,0 +1,119 @@
+"""Put a copy of the journal back that `netloom journal backup` made, or that an upgrade has kept.
+
+The copy is read from its first page to its last before anything is changed, and then it appears in one step.
+An agent must not run. The journal that was there is kept beside it, damaged or not. If it has attachments
+that the copy does not know, it is replaced with --force only.
+
+examples:
+  netloom down; netloom journal restore /root/journal.db; netloom up
+  netloom journal restore /var/lib/netloom/journal.db.backup-4
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ...cni import AttachmentKey
+from ...journal import Damaged, JournalError, Ledger
+from ...journal.file import as_it_is
+from ...journal.file import explained as told
+from ...journal.verification import require_whole
+from ..arguments import add_json
+from ..failure import CommandFailed, UsageError
+from ..journal import advice_on, code_of, journal_path
+from ..output import printable_line, require_output, say
+from ..place import absolute, add_state_dir
+from ..privileges import require_root
+from ..views import print_json
+from .counted import Counts, counts_of
+from .putting import put
+
+_NAMED = 3
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """The journal, as the copy has it."""
+
+    path: Annotated[str, Meta(description="the journal")]
+    schema: Annotated[int, Meta(description="of its tables; the next agent brings them up to its own")]
+    counts: Annotated[Counts, Meta(description="how much is in it")]
+    replaced: Annotated[str | None, Meta(description="where the journal is that was there before")]
+
+
+OUTPUT = Restored
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=absolute, help="the copy")
+    parser.add_argument(
+        "--force", action="store_true", help="also over a journal with attachments that the copy lacks"
+    )
+    add_state_dir(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    require_output()
+    require_root("writing the journal")
+    path = journal_path(args.state_dir)
+    if os.path.exists(path) and os.path.exists(args.file) and os.path.samefile(path, args.file):
+        raise UsageError(f"{args.file} is the journal itself", "give a copy of it")
+    with _of_copy(args.file):
+        connection, schema = as_it_is(args.file)
+        with closing(connection):
+            connection.execute("BEGIN")
+            if schema == 0:
+                raise Damaged(f"{args.file} is no journal: there are no tables in it")
+            require_whole(connection, args.file)
+            counts, known = counts_of(connection), set(_keys(connection))
+
+            def require(journal: sqlite3.Connection) -> None:
+                if not args.force:
+                    _require_known([key for key in _keys(journal) if key not in known], path, args.file)
+
+            replaced = put(connection, path, require, over_damage=True)
+    done = Restored(path=path, schema=schema, counts=counts, replaced=replaced)
+    if not args.json:
+        say(f"{printable_line(path)}: {counts.sentence()}")
+        if replaced:
+            say(f"the journal that was there is {printable_line(replaced)}")
+    else:
+        print_json(done)
+    return 0
+
+
+@contextmanager
+def _of_copy(file: str) -> Iterator[None]:
+    """What keeps the copy from being read is no fault of the journal."""
+    try:
+        try:
+            yield
+        except sqlite3.DatabaseError as cause:
+            raise told(file, cause, reading=True) from None
+    except JournalError as error:
+        advice = advice_on(error) if code_of(error) == "journal-newer" else "give a copy that is whole"
+        raise CommandFailed(f"{error}; nothing was changed", advice, code=code_of(error)) from None
+
+
+def _keys(connection: sqlite3.Connection) -> list[AttachmentKey]:
+    return [it.key for it in Ledger(connection).places()]
+
+
+def _require_known(lost: list[AttachmentKey], path: str, file: str) -> None:
+    if not lost:
+        return
+    named = ", ".join(map(str, lost[:_NAMED])) + (", …" if len(lost) > _NAMED else "")
+    count = "an attachment" if len(lost) == 1 else f"{len(lost)} attachments"
+    raise CommandFailed(
+        f"{path} has {count} that {file} does not know: {named}; nothing was changed",
+        "delete their containers first, or give --force: containers that run keep their networks, and "
+        "the next agent does not know them",
+        code="journal-not-empty",
+    )

@@ -1,0 +1,40 @@
+"""installed.json as somebody may have left it: judged before anything is changed by its word."""
+
+from __future__ import annotations
+
+from ..agent.install import Receipt, keep_receipt, receipt_damage, receipt_path
+from .failure import CommandFailed
+
+
+def require_receipt(state_dir: str) -> str | None:
+    """What is wrong with it, if another can take its place. Raises if none can."""
+    path = receipt_path(state_dir)
+    try:
+        damage = receipt_damage(state_dir)
+    except OSError as cause:
+        raise CommandFailed(
+            f"cannot read {path}: {cause.strerror}; nothing was done",
+            "it tells which files are netloom's: look at what is in its place, and move it away",
+            code="receipt-unreadable",
+        ) from None
+    return None if damage is None else f"{path} is damaged ({damage})"
+
+
+def warnings_of_damage(damage: str | None) -> list[str]:
+    if damage is None:
+        return []
+    return [
+        f"{damage}, so what earlier runs have installed is not known; a new one was written, which has what "
+        "is listed here: if the plugin is needed elsewhere, too, give each --plugin-dir once more"
+    ]
+
+
+def write_receipt(state_dir: str, kept: Receipt) -> None:
+    try:
+        keep_receipt(state_dir, kept)
+    except OSError as cause:
+        raise CommandFailed(
+            f"cannot write {cause.filename or state_dir}: {cause.strerror}",
+            "look at the state directory: its permissions, and space on its disk",
+            code="file-unwritable",
+        ) from None

@@ -1,0 +1,29 @@
+"""Has the agent write down what it knows, before its log of operations is read.
+
+It writes the log a little later than it answers, and `podman run … || netloom explain …` is quicker than
+that. Nothing depends on it: without an agent, or with one that does not know the question, the log is read as
+it is.
+"""
+
+from __future__ import annotations
+
+from ..agent.client import AgentError, Connection
+
+# An agent that is well takes a round trip and a commit; the person waits for one that is not.
+_PATIENCE = 1.0
+
+
+def settle(socket: str) -> str:
+    """Why the log may lack what happened last; empty: it does not."""
+    try:
+        connection = Connection(socket, _PATIENCE)
+    except AgentError:
+        return ""  # nobody is there who would know more, or nobody who can be asked
+    try:
+        with connection:
+            connection.ask("settle")
+    except AgentError as error:
+        # One of an earlier version writes its log within a moment, as it always did.
+        known = "there is no question" not in str(error)
+        return f"{error}: what happened last may be missing here" if known else ""
+    return ""

@@ -1,0 +1,84 @@
+"""What `netloom up` did, as values; and how people read it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from ..agent.install import Put
+from .output import printable_line, say
+from .up_agent import AgentPart
+from .up_plugins import FailedPlace
+from .views import table
+
+
+class FilePart(Struct, frozen=True):
+    """What became of a file."""
+
+    change: Annotated[Put, Meta(description="`kept`: it was there and right")]
+    path: Annotated[str, Meta(description="where it is")]
+
+
+class PluginPart(Struct, frozen=True):
+    """What became of the plugin at one place."""
+
+    change: Annotated[
+        Put | Literal["failed"],
+        Meta(description="`kept`: it was there and right; `failed`: it is as it was, and `failed` says why"),
+    ]
+    path: Annotated[str, Meta(description="where it is")]
+
+
+class NetworkPart(
+    Struct, frozen=True, kw_only=True, rename={"masquerade": "ipMasq", "cni_version": "cniVersion"}
+):
+    """What became of the network's file, and what it says."""
+
+    change: Annotated[Put, Meta(description="`kept`: it was there and right, or is somebody else's")]
+    path: Annotated[str, Meta(description="where it is")]
+    name: Annotated[str | None, Meta(description="the network's name")]
+    pools: Annotated[tuple[str, ...], Meta(description="addresses for containers")]
+    mtu: Annotated[int | None, Meta(description="of every link; null: what the default route's has")]
+    masquerade: Annotated[
+        bool | None, Meta(description="whether what leaves the pools gets the host's address")
+    ]
+    cni_version: Annotated[str | None, Meta(description="of the configuration")]
+
+
+class Up(Struct, frozen=True, kw_only=True):
+    """What `netloom up` did."""
+
+    plugin: Annotated[PluginPart, Meta(description="the executable that runtimes call")]
+    elsewhere: Annotated[
+        tuple[PluginPart, ...], Meta(description="the same, wherever else an earlier run has installed it")
+    ] = ()
+    failed: Annotated[
+        tuple[FailedPlace, ...], Meta(description="places of earlier runs at which it could not be written")
+    ] = ()
+    agent: Annotated[AgentPart, Meta(description="the process that serves it")]
+    network: Annotated[NetworkPart, Meta(description="the configuration that runtimes read")]
+    units: Annotated[tuple[FilePart, ...], Meta(description="of systemd, if it runs the agent")] = ()
+    warnings: Annotated[tuple[str, ...], Meta(description="what works, and may not be what was meant")] = ()
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether there was nothing to do."""
+        changes: set[str] = {it.change for it in (self.plugin, *self.elsewhere)}
+        changes |= {it.change for it in self.units}
+        return changes | {self.agent.change, self.network.change} == {"kept"}
+
+
+def show(done: Up) -> None:
+    agent, network = done.agent, done.network
+    who = f"process {agent.process} at {agent.socket}" if agent.process else agent.socket
+    who += f", log in {agent.log}" if agent.log else ""
+    who += f", run by {agent.unit}" if agent.unit else ""
+    who += f"; calls waited {agent.waited_ms:.0f} ms at most" if agent.waited_ms is not None else ""
+    rows = [
+        *(("plugin", it.change, it.path) for it in (done.plugin, *done.elsewhere)),
+        *(("unit", unit.change, unit.path) for unit in done.units),
+        ("agent", agent.change, who),
+        ("network", network.change, f"{network.name} ({', '.join(network.pools)}) in {network.path}"),
+    ]
+    say(*table([tuple(map(printable_line, row)) for row in rows]))

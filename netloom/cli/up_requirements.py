@@ -1,0 +1,45 @@
+"""What `netloom up` needs before anything is changed: a plugin to install, a library, places to write."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..agent.install import NotBuilt, shipped_plugin
+from ..cni.files import make_directories
+from ..kernel import Namespace
+from .failure import CommandFailed, UsageError
+from .place import nameable
+
+
+def require_nameable(conf_dir: str) -> None:
+    """What is written is written down, too."""
+    try:
+        nameable(conf_dir)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--conf-dir: {error}", "give a directory whose path is UTF-8") from None
+
+
+def require_library() -> None:
+    """Raises `LibraryMissing`, which names the package. An agent would say so in its log, and end."""
+    with Namespace.own() as host:
+        _ = host.nft
+
+
+def make_state_dir(path: str) -> None:
+    try:
+        make_directories(path, 0o700)
+    except OSError as cause:
+        raise CommandFailed(
+            f"cannot make {path}: {cause.strerror}", "give another --state-dir", code="file-unwritable"
+        ) from None
+
+
+def require_plugin() -> bytes:
+    try:
+        return shipped_plugin()
+    except NotBuilt as error:
+        raise CommandFailed(
+            str(error),
+            "build it, with a C compiler: `make setup` in a checkout, or `pip install .`",
+            code="plugin-not-built",
+        ) from None

@@ -1,0 +1,53 @@
+"""What somebody may have put in the place of a file: a FIFO, which would be waited for, a device, a link.
+
+It is told by its status before anything is opened: to open a device may do something.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from .errors import JournalError, Missing, NotAFile
+
+# What SQLite opens besides, if it is there.
+_BESIDE = ("-wal", "-shm", "-journal")
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def other_than_file(mode: int) -> str | None:
+    """What it is; None if it is a regular file."""
+    if stat.S_ISREG(mode):
+        return None
+    return next((name for is_such, name in _KINDS if is_such(mode)), "something else")
+
+
+def require_database(path: str) -> None:
+    """SQLite opens whatever is there, and waits without end for what somebody may write to a FIFO.
+
+    A link to a file will do: somebody may keep the journal on another disk. Raises `JournalError`.
+    """
+    for it in (path, *(f"{path}{ending}" for ending in _BESIDE)):
+        try:
+            mode = os.stat(it).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            # Its disk may not be mounted: an empty journal in its place would forget what is attached.
+            if os.path.islink(it):
+                raise NotAFile(f"{it} is a symbolic link that leads nowhere: it is not opened") from None
+            if it == path:
+                raise Missing(f"there is no journal at {path}") from None
+            continue
+        except OSError as cause:
+            kind = NotAFile if cause.errno == errno.ELOOP else JournalError
+            raise kind(f"{it} cannot be read: {cause.strerror}") from None
+        what = other_than_file(mode)
+        if what is not None:
+            raise NotAFile(f"{it} is no file, but {what}: it is not opened")
