@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -58,6 +59,14 @@ def test_a_group_lists_its_commands(stage: Stage, group: str) -> None:
 
 def test_the_version_is_shown(stage: Stage) -> None:
     assert stage.run("--version") == Outcome(0, f"netloom {__version__}\n", "")
+
+
+def test_an_interpreter_has_its_own_command(stage: Stage) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "netloom", "ls", "--help"], env=stage.env, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == stage.run("ls", "--help").stdout
 
 
 @pytest.mark.parametrize(
