@@ -127,9 +127,11 @@ def _of_something(args: argparse.Namespace, word: str) -> Explanation:
             return address.story_of(word, ip, args.at, journal or empty(), host, _networks(args), dels)
         subject = None if journal is None else subject_of(args, journal, word)
         if subject is None or journal is None:
-            from .explaining import absence
+            from .explaining import absence, orphaned
 
-            return absence.explain_absence(args, word, journal)
+            names = [it.name for it in _networks(args)]
+            orphan = orphaned.explain_orphan(word, journal, host, names)
+            return orphan or absence.explain_absence(args, word, journal)
         from .explaining import story
 
         return story.story_of(word, subject, journal, host, dels, args.limit)

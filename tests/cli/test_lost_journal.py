@@ -8,11 +8,13 @@ from .machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
+CONTAINER = "3f2a9c0d11e5"
+
 
 @pytest.fixture
 def forgetful(machine: Machine) -> Machine:
     """A node with a container that its journal does not know any more."""
-    machine.attach(machine.node.container())
+    machine.attach(machine.node.container(), "--container-id", CONTAINER)
     machine.run("down")
     machine.journal.rename(machine.journal.with_name("elsewhere.db"))
     machine.brought_up()
@@ -54,3 +56,19 @@ def test_its_addresses_are_not_called_free(forgetful: Machine) -> None:
         assert told["address"]["state"] == "orphaned"
         assert link in told["summary"]
     assert forgetful.run("explain", "10.78.0.2", "--json").document["address"]["state"] == "free"
+
+
+@pytest.mark.parametrize("form", ["{link}", CONTAINER, f"netloom/{CONTAINER}/eth0"])
+def test_explain_knows_whose_link_it_was(forgetful: Machine, form: str) -> None:
+    (link,) = forgetful.node.links()
+    outcome = forgetful.run("explain", form.format(link=link), "--json")
+    assert outcome.status == 1
+    assert [(it["code"], it["subject"]) for it in outcome.document["findings"]] == [("link-orphaned", link)]
+    assert "10.78.0.1, fd78::1" in outcome.document["summary"]
+
+
+@pytest.mark.parametrize("word", [f"netloom/{CONTAINER}/eth1", f"other/{CONTAINER}/eth0", "3f2a9c0d11e6"])
+def test_explain_takes_nobody_elses_link_for_it(forgetful: Machine, word: str) -> None:
+    codes = [it["code"] for it in forgetful.run("explain", word, "--json").document["findings"]]
+    assert "never-asked" in codes
+    assert "link-orphaned" not in codes

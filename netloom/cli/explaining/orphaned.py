@@ -1,0 +1,51 @@
+"""What only the kernel knows of: the link of a container that no journal has, as after one was lost.
+
+The name of a link follows from who was attached to what. So it can be told from the name of a container,
+if the whole of that is given, and its network is still configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...agent.orphans import findings_of, in_order, orphans_at
+from ...cni import AttachmentKey
+from ...journal import Ledger, empty
+from ...kernel import Namespace
+from ...kernel.values import shown_ip
+from ...modes.names import names_of
+from .explanation import Explanation
+
+# What runtimes call the interfaces that they ask for: podman and containerd, and Multus.
+_INTERFACES = (*(f"eth{number}" for number in range(8)), *(f"net{number}" for number in range(1, 8)))
+
+
+def explain_orphan(
+    word: str, ledger: Ledger | None, host: Namespace, networks: Iterable[str]
+) -> Explanation | None:
+    """None if no such link is there."""
+    orphans = orphans_at(host, lambda ask: ask(ledger or empty()))
+    found = {link: orphans[link] for link in (word, *_links_of(word, networks)) if link in orphans}
+    if not found:
+        return None
+    ips = in_order(ip for of_one in found.values() for ip in of_one)
+    addresses = f" with {', '.join(map(shown_ip, ips))}" if ips else ""
+    what = "is a link" if word in found else f"has the link {', '.join(found)}"
+    return Explanation(
+        asked=word,
+        kind="unknown",
+        name=word,
+        summary=f"{word} {what}{addresses}, and the journal knows nothing of it: it was attached before the "
+        "journal was lost, or taken back",
+        findings=list(findings_of(found)),
+    )
+
+
+def _links_of(word: str, networks: Iterable[str]) -> Iterator[str]:
+    named = tuple(word.split("/"))
+    if len(named) == 3:
+        yield names_of(AttachmentKey(*named)).host_link
+    elif len(named) == 1:
+        for network in networks:
+            for interface in _INTERFACES:
+                yield names_of(AttachmentKey(network, word, interface)).host_link
