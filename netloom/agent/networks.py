@@ -7,7 +7,6 @@ import os
 from msgspec import Struct
 
 from ..cni import CNIError, Endpoint, NetworkConfig, PluginConfig, Problem, load_networks, parse_network
-from ..cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ..cni.request import configuration, parameters
 from ..cni.skel import Request, judge_config, request_of
 from .install import read
@@ -112,10 +111,3 @@ def _asked(plugin: PluginConfig, config: NetworkConfig, verb: str, endpoint: End
 def check_network(source: bytes) -> None:
     """Raises a `CNIError` if the agent would refuse every ADD to a network with this configuration."""
     network_of(request(parse_network(source), "STATUS"))
-
-
-def files_before(path: str) -> list[str]:
-    """Configurations that sort before it: containerd and CRI-O use the first in a directory."""
-    directory, name = os.path.split(path)
-    found = map(os.path.basename, config_files(directory, LISTS + SINGLE_PLUGINS))
-    return [os.path.join(directory, it) for it in sorted(found) if it < name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 
-from ..cni import CNIError
+from ..cni import CNIError, NetworkConfig
 from ..cni.config import network_from_plugin
 from ..cni.load import LISTS, SINGLE_PLUGINS, config_files, load_network_file, load_plugin_file
 from ..findings import Finding, Severity
@@ -43,29 +43,64 @@ def of_later_files(directory: str, told: Collection[str] = ()) -> Iterator[Findi
             )
 
 
+def of_files_before(ours: str) -> Iterator[Finding]:
+    """Of others' networks that runtimes take instead of this file's."""
+    for path in files_before(ours):
+        network = _loadable(path)
+        if network is not None:
+            yield Finding(
+                code="network-shadowed",
+                severity="warning",
+                subject=path,
+                text=f"{path} (network {network.name}) sorts before {os.path.basename(ours)}: a runtime that "
+                "takes the first file of a directory, as containerd and CRI-O do, takes that one",
+                next=f"move it away if containers are to get netloom's ({_away(path)}), or rename one of "
+                "the two",
+            )
+
+
+def files_before(path: str) -> list[str]:
+    directory, name = os.path.split(path)
+    return [it for it in _files(directory) if os.path.basename(it) < name]
+
+
+def load(path: str) -> NetworkConfig:
+    """As runtimes that go by the names of files load it."""
+    if path.endswith(LISTS):
+        return load_network_file(path)
+    return network_from_plugin(load_plugin_file(path))
+
+
 def why_unloadable(path: str) -> str:
-    """As runtimes that go by the names of files load it; empty if they can."""
+    """Empty if runtimes can load it."""
     try:
-        if path.endswith(LISTS):
-            load_network_file(path)
-        else:
-            network_from_plugin(load_plugin_file(path))
+        load(path)
     except CNIError as error:
         return str(error).removeprefix(f"error reading {path}: ").removeprefix(f"{path}: ")
     return ""
 
 
-def _finding(path: str, text: str, severity: Severity) -> Finding:
-    from .quoting import for_shell  # which a node that is well never needs
+def _loadable(path: str) -> NetworkConfig | None:
+    try:
+        return load(path)
+    except CNIError:
+        return None
 
-    away = f"`mv {for_shell(path)} {for_shell(f'{path}.off')}`"
+
+def _finding(path: str, text: str, severity: Severity) -> Finding:
     return Finding(
         code=CODE,
         severity=severity,
         subject=path,
         text=text,
-        next=f"move it away ({away}), or mend it; `netloom cni validate` checks every file",
+        next=f"move it away ({_away(path)}), or mend it; `netloom cni validate` checks every file",
     )
+
+
+def _away(path: str) -> str:
+    from .quoting import for_shell  # which a node that is well never needs
+
+    return f"`mv {for_shell(path)} {for_shell(f'{path}.off')}`"
 
 
 def _files(directory: str) -> list[str]:

@@ -70,7 +70,7 @@ def report(args: argparse.Namespace) -> Status:
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
             *findings.of_networks(described, unreadable, args.conf_dir),
-            *_of_files(args, [it.path for it in unreadable], [*networks, *problems]),
+            *_of_files(args, [it.path for it in networks], [it.path for it in unreadable]),
             *overlaps,
             *findings.of_intents(intents, intents_dir(args), agent is not None),
         ]
@@ -157,12 +157,14 @@ def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
 
 
 def _of_files(
-    args: argparse.Namespace, told: Collection[str], networks: Sequence[object]
+    args: argparse.Namespace, ours: Collection[str], unreadable: Collection[str]
 ) -> Iterator[Finding]:
     """What keeps runtimes from the networks, whatever the agent can do; nobody minds where there are none."""
-    if not networks:
+    if not ours and not unreadable:
         return
-    yield from network_order.of_first_file(args.conf_dir, told)
+    yield from network_order.of_first_file(args.conf_dir, unreadable)
+    if ours:
+        yield from network_order.of_files_before(min(ours))
     # Who looks at another place has not asked for those.
     if getattr(args, "plugin_dir", None) is None:
         yield from plugin_places.of_installed(args.state_dir)

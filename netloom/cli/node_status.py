@@ -31,6 +31,7 @@ OUTPUT = Status
 _COUNTABLE = 10**9
 _SHOWN = 3
 _WELL = "all is well: containers can be attached"
+_WORKS = "containers can be attached"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +62,7 @@ def _show(found: Status) -> None:
     for it in found.findings:
         say("", *finding_lines(it))
     if is_well(found):
-        say("", _WELL)
+        say("", _WORKS if found.findings else _WELL)
 
 
 def _facts(found: Status) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from .. import __version__
-from ..agent.networks import NodeNetwork, files_before, node_networks
+from ..agent.networks import NodeNetwork, node_networks
 from ..kernel import Namespace
 from . import network_order, overlap
 from .conflist import Decision
@@ -54,7 +54,7 @@ def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:
 
 def _of_order(path: str) -> list[str]:
     blocked = [f"{it.text}; {it.next}" for it in network_order.of_first_file(os.path.dirname(path))]
-    first = [it for it in files_before(path) if not network_order.why_unloadable(it)]
+    first = [it.subject for it in network_order.of_files_before(path)]
     if blocked or not first:
         return blocked
     sorts, that = ("sorts", "that one") if len(first) == 1 else ("sort", os.path.basename(first[0]))

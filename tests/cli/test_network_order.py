@@ -16,6 +16,7 @@ from .machine import Machine
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
 CODE = "network-unloadable"
+LOOPBACK = json.dumps({"cniVersion": "1.0.0", "name": "lo", "type": "loopback"})
 OTHER = json.dumps({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "bridge"}]})
 
 
@@ -98,6 +99,30 @@ def test_behind_another_network_it_keeps_nobody_from_anything(machine: Machine) 
     assert findings(machine, "status") == []
     found = machine.run("doctor", "--json", "--only", "networks").document["findings"]
     assert [it["code"] for it in found] == [CODE, "network-shadowed"]
+
+
+@pytest.mark.parametrize("command", ["status", "doctor"])
+def test_another_network_that_comes_first_is_told_of_once_and_fails_nothing(
+    machine: Machine, command: str
+) -> None:
+    path = machine.stage.networks / "01-other.conflist"
+    path.write_text(OTHER)
+    outcome = machine.run(command, "--json")
+    told = [it for it in outcome.document["findings"] if it["code"] == "network-shadowed"]
+    assert [(it["subject"], it["severity"]) for it in told] == [(str(path), "warning")]
+    assert f"`mv {path} {path}.off`" in told[0]["next"]
+    assert outcome.status == 0
+    assert "all is well" not in machine.run(command).stdout
+
+
+def test_loopback_alone_is_nobodys_network_but_where_it_comes_first(machine: Machine) -> None:
+    """containerd would take it for the pods' network."""
+    last, first = (machine.stage.networks / name for name in ("99-loopback.conf", "01-loopback.conf"))
+    last.write_text(LOOPBACK)
+    assert machine.run("doctor", "--json", "--only", "networks").document["findings"] == []
+    last.rename(first)
+    found = machine.run("doctor", "--json", "--only", "networks").document["findings"]
+    assert [(it["code"], it["subject"]) for it in found] == [("network-shadowed", str(first))]
 
 
 def test_a_file_that_was_to_be_ours_is_told_of_once(machine: Machine) -> None:

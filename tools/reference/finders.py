@@ -27,7 +27,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
     "explain": (
         "cli/explaining/absence.py",
         "cli/explaining/story.py",
-        "cli/network_order.py:of_first_file",
+        "cli/network_order.py",
         _LIVE,
     ),
     "pools": ("cli/pool_report.py",),

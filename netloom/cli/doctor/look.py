@@ -37,7 +37,7 @@ LOOKS = (
             "journal-gone", "journal-damaged", "journal-newer", "journal-unwritable", "journal-unreadable",
             "journal-read-only", "disk-full", "network-none", "network-broken", "pool-exhausted",
             "pool-nearly-exhausted", "pool-overlap", "host-lacks", "table-broken", "network-unloadable",
-            "plugin-missing", "plugin-differs", "plugin-not-executable", "link-orphaned",
+            "network-shadowed", "plugin-missing", "plugin-differs", "plugin-not-executable", "link-orphaned",
         ),
         passes=True,
     ),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
-from ...agent.networks import files_before, found_in, misspellings, plugin_of
+from ...agent.networks import found_in, misspellings, plugin_of
 from ...cni import CNIError, NetworkConfig, load_networks
 from ...findings import Finding
 from .. import network_order
@@ -28,17 +27,9 @@ def look(ground: Ground) -> Iterator[Finding]:
     yield from network_order.of_first_file(directory, told)
     yield from network_order.of_later_files(directory, told)
     others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
-    before = [path for path in files_before(ours[0]) if path in others]
-    for path in before:
-        yield Finding(
-            code="network-shadowed",
-            severity="warning",
-            subject=path,
-            text=f"{path} (network {others[path].name}) sorts before {os.path.basename(ours[0])}: a runtime "
-            "that takes the first file of a directory, as containerd and CRI-O do, takes that one",
-            next=f"move it away if containers are to get netloom's (`mv {path} {path}.off`), or rename one "
-            "of the two",
-        )
+    shadowing = list(network_order.of_files_before(ours[0]))
+    yield from shadowing
+    before = {it.subject for it in shadowing}
     for path, network in others.items():
         if path not in before:
             yield Finding(

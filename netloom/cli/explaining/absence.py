@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from ...agent.client import AgentError, Connection, NotRunning
 from ...agent.life import last_sign
 from ...catalogue import entry
-from ...cni import CNIError, NetworkConfig
-from ...cni.config import network_from_plugin
-from ...cni.load import LISTS, SINGLE_PLUGINS, config_files, load_network_file, load_plugin_file
+from ...cni import CNIError
+from ...cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ...findings import Finding
 from ...journal import Ledger, search
 from .. import network_order
@@ -85,17 +84,11 @@ def _configurations(directory: str) -> list[Configuration]:
 
 def _configuration(path: str) -> Configuration:
     try:
-        network = _loaded(path)
+        network = network_order.load(path)
     except CNIError as error:
         return Configuration(path, "", [], False, str(error))
     types = [plugin.type for plugin in network.plugins]
     return Configuration(path, network.name, types, _TYPE in types, "")
-
-
-def _loaded(path: str) -> NetworkConfig:
-    if path.endswith(LISTS):
-        return load_network_file(path)
-    return network_from_plugin(load_plugin_file(path))
 
 
 def _summary(word: str, ledger: Ledger | None, since: float | None, found: Absence) -> str:
@@ -157,9 +150,7 @@ def _of_files(directory: str, files: Sequence[Configuration]) -> Iterable[Findin
     elif files[0].error:
         yield from network_order.of_first_file(directory)
     elif files[0] not in ours:
-        first = files[0]
-        text = f"{first.path} comes before {ours[0].path}, and containerd and CRI-O take the first"
-        yield _finding("network-shadowed", text, first.path)
+        yield from network_order.of_files_before(ours[0].path)
 
 
 def _of_runtime(it: Runtime, directory: str) -> Iterable[Finding]:
