@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..agent.install import Receipt, read
-from ..agent.networks import FILE, check_network, plugin_of
+from ..agent.networks import FILE, check_network, node_networks, plugin_of
 from ..cni import CNIError, parse_network
+from ..cni.load import LISTS
 from ..ipam import PoolConfig, parse_pools
 from .failure import CommandFailed, UsageError
 from .status import CONFIGURATION
@@ -71,8 +72,8 @@ class Decision(Struct, frozen=True):
 
 def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> Decision:
     """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong."""
-    path = os.path.join(directory, FILE)
     given = _checked(given)
+    path = _place(directory, given.network or DEFAULT_NAME)
     try:
         before = read(path)
     except OSError as cause:
@@ -119,6 +120,18 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
         code="network-file-foreign",
         status=CONFIGURATION,
     )
+
+
+def _place(directory: str, name: str) -> str:
+    """Where the network is, if somebody has renamed its file, to have it sort elsewhere."""
+    path = os.path.join(directory, FILE)
+    if os.path.lexists(path):
+        return path
+    try:
+        found = [it.path for it in node_networks(directory) if it.name == name and it.path.endswith(LISTS)]
+    except CNIError:
+        found = []
+    return min(found, default=path)
 
 
 def is_as_written(content: bytes) -> bool:
