@@ -31,7 +31,7 @@ def main() -> int:
     # The end of every request: its counters, its histograms, and its line in the log of operations.
     _replace(answers.Answers, "_record", _nothing)
     _replace(answers, "trace_of", lambda _: "")
-    _replace(answers, "runtime_of", lambda _: 0)
+    _replace(answers, "caller_of", lambda _: "")
     # The clock of its phases.
     _replace(Course, "lap", _nothing)
     # What the journal's thread counts, and what the agent notes by itself.

@@ -13,7 +13,7 @@ from ..cni.skel import Request
 from ..failpoints import reach
 from . import intents
 from .add import add
-from .caller import runtime_of
+from .caller import caller_of
 from .check import check
 from .collect import collect
 from .course import Course
@@ -71,7 +71,7 @@ class Answers:
             error.__traceback__ = error.__context__ = error.__cause__ = None
             failure.__traceback__ = None
         course.lap("answer")
-        record = partial(self._record, verb, key, message, runtime_of(client.process), course, error)
+        record = partial(self._record, verb, key, message, caller_of(client.process), course, error)
         if error is None:
             client.afterwards = record
         else:
@@ -119,14 +119,14 @@ class Answers:
         verb: str,
         key: AttachmentKey,
         message: Message,
-        runtime: int,
+        caller: str,
         course: Course,
         error: CNIError | None,
     ) -> None:
         """What goes wrong here is told, and is nobody else's matter: the answer stands."""
         try:
             reach("operation.recorded")
-            self._write_down(verb, key, message, runtime, course, error)
+            self._write_down(verb, key, message, caller, course, error)
         except Exception:
             log.exception("%s could not be written down", verb[:16])
 
@@ -135,7 +135,7 @@ class Answers:
         verb: str,
         key: AttachmentKey,
         message: Message,
-        runtime: int,
+        caller: str,
         course: Course,
         error: CNIError | None,
     ) -> None:
@@ -145,7 +145,7 @@ class Answers:
         self._node.tally.operation(known, code, course)
         if verb == "STATUS" and not self._is_news(key.network[:200], code):
             return
-        self._node.journal.log(operation_of(verb, key, message, runtime, course, error))
+        self._node.journal.log(operation_of(verb, key, message, caller, course, error))
         if error is not None:
             log.warning("%s failed: code %d: %s", verb[:16], code, error.discreet[:LONGEST_ERROR])
         elif log.isEnabledFor(logging.DEBUG):

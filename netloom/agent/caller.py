@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 
 
-def runtime_of(plugin: int) -> int:
-    """The process that runs the plugin, which has to be there: ask before it has its answer. 0: not known,
-    because it is gone, or in a PID namespace that cannot be seen from here.
+def caller_of(plugin: int) -> str:
+    """`containerd[812]`, which runs the plugin. Nothing if it is not known, as in another PID namespace.
+
+    Both have to be there, so it is asked before the plugin has its answer: cnitool, for one, ends with it.
     """
     try:
         # 4711 (a name (of any kind)) S 812 …
-        return int(_read(f"/proc/{plugin}/stat").rpartition(b")")[2].split(None, 2)[1]) if plugin > 0 else 0
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def named(runtime: int) -> str:
-    """`containerd[812]`. It outlives its plugins. Nothing, if nothing is known of it."""
-    try:
+        runtime = (
+            int(_read(f"/proc/{plugin}/stat").rpartition(b")")[2].split(None, 2)[1]) if plugin > 0 else 0
+        )
         name = _read(f"/proc/{runtime}/comm").decode("utf-8", "replace").strip() if runtime > 0 else ""
-    except OSError:
+    except (OSError, ValueError, IndexError):
         return ""
     return f"{name}[{runtime}]" if name else ""
 

@@ -11,7 +11,6 @@ from ..cni import AttachmentKey, CNIError
 from ..journal import Operation
 from ..journal.remarks import with_attached
 from .addresses import addresses_of
-from .caller import named
 from .course import Course
 from .protocol import Message
 
@@ -28,7 +27,7 @@ def trace_of(message: Message) -> str:
 
 
 def operation_of(
-    verb: str, key: AttachmentKey, message: Message, runtime: int, course: Course, error: CNIError | None
+    verb: str, key: AttachmentKey, message: Message, caller: str, course: Course, error: CNIError | None
 ) -> Operation:
     namespace, pod, addresses = _known_of(course, message)
     return Operation(
@@ -41,7 +40,7 @@ def operation_of(
         phases=course.phases,
         code=0 if error is None else error.code or 999,
         error="" if error is None else error.discreet[:LONGEST_ERROR],
-        caller=named(runtime),
+        caller=caller,
         netns=message.head.environment.get("CNI_NETNS", "")[:400],
         namespace=namespace,
         pod=pod,
