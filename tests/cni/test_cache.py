@@ -365,7 +365,7 @@ def test_a_fork_of_the_process_does_not_keep_the_lock(
         fifo.write_text("go\n")
         adding.join()
         shell_plugin(plugins / "plugin", "exit 0")
-        runtime.delete(NETWORK, WEB, timeout=2)
+        runtime.delete(NETWORK, WEB, timeout=20)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -59,7 +59,7 @@ def runtime(request: pytest.FixtureRequest, plugins: Path, cache: Path) -> Runti
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -69,11 +69,23 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 def alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        # A zombie that init has not yet reaped is dead for our purposes.
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    # A zombie that init has not yet reaped is dead for our purposes.
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def kept_too_long(call: Callable[[float], object], note: Path, limit: float) -> CNIError:
+    """The error of a call whose time was up after its plugin had written the note: where the machine is too
+    busy for that within the limit, with more time."""
+    for seconds in (limit, 5):
+        began = time.monotonic()
+        with pytest.raises(CNIError) as caught:
+            call(seconds)
+        assert time.monotonic() - began < 15
+        if note.exists() and note.read_text():
+            break
+    return caught.value
 
 
 def test_the_first_directory_that_has_the_plugin_wins(tmp_path: Path) -> None:
@@ -191,7 +203,7 @@ def test_a_flood_on_stderr_is_cut_and_does_not_block(plugins: Path, cache: Path)
 def test_r28_a_plugin_that_is_being_written_is_tried_again(
     runtime: Runtime, plugins: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("netloom.cni.exec.BUSY_PAUSE", 0.05)
+    monkeypatch.setattr("netloom.cni.exec.BUSY_PAUSE", 0.5)
     path = plugins / "plugin"
     path.write_bytes(Path("/bin/true").read_bytes())
     path.chmod(0o755)
@@ -214,14 +226,17 @@ def test_r28_a_plugin_that_stays_busy_is_given_up_after_five_more_tries(
         runtime.status(NETWORK)
 
 
-def test_r28_a_busy_plugin_is_not_waited_for_beyond_the_deadline(runtime: Runtime, plugins: Path) -> None:
+def test_r28_a_busy_plugin_is_not_waited_for_beyond_the_deadline(
+    runtime: Runtime, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netloom.cni.exec.BUSY_PAUSE", 30)
     path = plugins / "plugin"
     path.write_bytes(Path("/bin/true").read_bytes())
     path.chmod(0o755)
     began = time.monotonic()
     with path.open("r+b"), pytest.raises(DeadlineExceeded):
         runtime.status(NETWORK, timeout=0.2)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize("verb", ["add", "check", "delete", "status", "gc", "validate"])
@@ -232,11 +247,8 @@ def test_r29_a_plugin_that_hangs_is_killed_with_all_its_helpers(
     shell_plugin(plugins / "plugin", f"sleep 1000 & echo $$ $! >{pids}; wait")
     call = getattr(runtime, verb)
     arguments = (NETWORK,) if verb in ("status", "gc", "validate") else (NETWORK, WEB)
-    began = time.monotonic()
-    with pytest.raises(CNIError) as caught:
-        call(*arguments, timeout=0.2)
-    assert time.monotonic() - began < 3
-    first = caught.value.errors[0] if hasattr(caught.value, "errors") else caught.value
+    error = kept_too_long(lambda seconds: call(*arguments, timeout=seconds), pids, 0.2)
+    first = error.errors[0] if isinstance(error, Failures) else error
     assert isinstance(first, DeadlineExceeded)
     assert first.code == 11
     plugin, helper = map(int, pids.read_text().split())
@@ -251,7 +263,7 @@ def test_a_helper_that_outlives_its_plugin_does_not_hold_up_the_answer(
     began = time.monotonic()
     try:
         runtime.add(NETWORK, WEB)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
     finally:
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
@@ -272,7 +284,7 @@ def test_cancelling_kills_the_plugin_and_frees_the_attachment(
             await task
         assert eventually(lambda: not alive(int(pid.read_text())))
         shell_plugin(plugins / "plugin", "echo '{}'")
-        await runtime.add(NETWORK, WEB, timeout=2)
+        await runtime.add(NETWORK, WEB, timeout=20)
 
     asyncio.run(scenario())
 
@@ -311,10 +323,11 @@ def test_gc_stops_at_its_deadline(runtime: Runtime, plugins: Path, cache: Path, 
     for number in range(5):
         runtime.add(NETWORK, Endpoint(f"c{number}", "/x"))
     shell_plugin(plugins / "plugin", f"echo . >>{tmp_path}/started; exec sleep 1000")
-    with pytest.raises(Failures) as caught:
-        runtime.gc(NETWORK, [], timeout=0.3)
-    assert isinstance(caught.value.errors[0], DeadlineExceeded)
-    assert (tmp_path / "started").read_text().split() == ["."]
+    started = tmp_path / "started"
+    error = kept_too_long(lambda seconds: runtime.gc(NETWORK, [], timeout=seconds), started, 0.3)
+    assert isinstance(error, Failures)
+    assert isinstance(error.errors[0], DeadlineExceeded)
+    assert started.read_text().split() == ["."]
     assert len(cache_files(cache)) == 5
 
 
@@ -338,8 +351,8 @@ def test_cancelling_at_any_moment_leaves_no_descriptor_no_lock_and_no_process(
                     task.cancel()
                 await asyncio.wait([task])
         assert sorted(os.listdir("/proc/self/fd")) == before
-        await runtime.add(NETWORK, WEB, timeout=5)
-        await runtime.delete(NETWORK, WEB, timeout=5)
+        await runtime.add(NETWORK, WEB, timeout=20)
+        await runtime.delete(NETWORK, WEB, timeout=20)
 
     asyncio.run(scenario())
     assert caplog.text == ""
@@ -373,7 +386,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 gc.collect()
 assert rung > 50, rung
 assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
-runtime.delete(network, web, timeout=2)
+runtime.delete(network, web, timeout=20)
 with contextlib.suppress(ChildProcessError):
     sys.exit(f"a child is left: {{os.waitpid(-1, os.WNOHANG)}}")
 """
@@ -420,18 +433,18 @@ def test_a_limit_of_any_length_will_do(runtime: Runtime, plugins: Path) -> None:
 def test_a_plugin_that_leaves_its_process_group_is_killed_all_the_same(
     runtime: Runtime, plugins: Path, tmp_path: Path
 ) -> None:
+    pid = tmp_path / "pid"
     python_plugin(
         plugins / "plugin",
-        "import os, time\n"
+        "import os, pathlib, time\n"
         "os.setpgid(0, os.getpgid(os.getppid()))\n"
-        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
+        f"pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
         "time.sleep(1000)\n",
     )
-    began = time.monotonic()
-    with pytest.raises(DeadlineExceeded, match="plugin did not answer in time and was killed"):
-        runtime.status(NETWORK, timeout=1)
-    assert time.monotonic() - began < 3
-    assert eventually(lambda: not alive(int((tmp_path / "pid").read_text())))
+    error = kept_too_long(lambda seconds: runtime.status(NETWORK, timeout=seconds), pid, 1)
+    assert isinstance(error, DeadlineExceeded)
+    assert "plugin did not answer in time and was killed" in str(error)
+    assert eventually(lambda: not alive(int(pid.read_text())))
 
 
 def test_a_delegate_dies_with_the_plugin_that_runs_it(
@@ -446,8 +459,8 @@ def test_a_delegate_dies_with_the_plugin_that_runs_it(
         "plugin.add(lambda request: request.delegate('delegate').add())\n"
         "plugin.main()\n",
     )
-    with pytest.raises(DeadlineExceeded):
-        runtime.add(NETWORK, WEB, timeout=1)
+    error = kept_too_long(lambda seconds: runtime.add(NETWORK, WEB, timeout=seconds), pid, 1)
+    assert isinstance(error, DeadlineExceeded)
     assert eventually(lambda: not alive(int(pid.read_text())))
 
 
@@ -542,13 +555,13 @@ def test_no_descriptor_is_left_open_however_plugins_end(runtime: Runtime, plugin
 
 
 def test_eight_lists_at_once_take_the_time_of_one(plugins: Path, cache: Path) -> None:
-    shell_plugin(plugins / "plugin", "sleep 0.3; echo '{}'")
+    shell_plugin(plugins / "plugin", "sleep 1; echo '{}'")
 
     async def scenario() -> None:
         runtime = AsyncRuntime([str(plugins)], cache_dir=str(cache))
         began = time.monotonic()
         await asyncio.gather(*(runtime.add(NETWORK, Endpoint(f"c{n}", "/x")) for n in range(8)))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 6  # one after the other, they take eight seconds
 
     asyncio.run(scenario())
     assert len(cache_files(cache)) == 8

@@ -248,7 +248,7 @@ def test_the_next_change_after_a_lost_answer_is_answered_at_once(namespace: Name
         started = time.monotonic()
         with pytest.raises(Refused, match="exists"):
             tiny.change(address.NEW, MAKE, new_address(index, 1))
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
 
 
 @pytest.mark.usefixtures("many_routes")

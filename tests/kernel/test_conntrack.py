@@ -61,7 +61,18 @@ def tracking() -> Iterator[Namespace]:
             nodad = ["nodad"] if ":" in address else []
             subprocess.run(["ip", "address", "add", address, "dev", "lo", *nodad], check=True)
         subprocess.run(["nft", "-f", "-"], input=RULES, text=True, check=True)
+        _wait_for_local_routes()
         yield namespace
+
+
+def _wait_for_local_routes() -> None:
+    """On a busy machine, routes of IPv6 come a moment after the addresses."""
+    deadline = time.monotonic() + 10
+    for address in (ONE[6], TWO[6], STRANGER[6]):
+        find = ["ip", "-6", "route", "show", "table", "local", address]
+        while not subprocess.run(find, capture_output=True, check=True).stdout:
+            assert time.monotonic() < deadline, f"{address} has no route"
+            time.sleep(0.05)
 
 
 def entries(namespace: Namespace) -> list[conntrack.Entry]:
@@ -88,25 +99,13 @@ def udp(source: str, target: str, *ports: int) -> None:
             sender.sendto(b"x", (target, port))
 
 
-def _connected(source: str, target: str, port: int) -> socket.socket:
-    """On a busy machine, routes of IPv6 come a moment after the addresses."""
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            return socket.create_connection((target, port), source_address=(source, 0))
-        except OSError as error:
-            if error.errno != errno.ENETUNREACH or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
 @contextmanager
 def tcp(source: str, target: str, port: int) -> Iterator[None]:
     """A connection that lives in the block."""
     family = socket.AF_INET6 if ":" in source else socket.AF_INET
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server((target, port), family=family))
-        client = stack.enter_context(_connected(source, target, port))
+        client = stack.enter_context(socket.create_connection((target, port), source_address=(source, 0)))
         server, _ = listener.accept()
         stack.enter_context(server)
         client.sendall(b"x")

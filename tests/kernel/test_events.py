@@ -247,7 +247,7 @@ def test_reading_ends_at_its_deadline_in_the_middle_of_a_storm(namespace: Namesp
             over.set()
             wind.join()
     assert seen > 1
-    assert took < 3
+    assert took < 10
 
 
 def test_reading_ends_at_its_deadline_though_every_event_causes_the_next(namespace: Namespace) -> None:
@@ -267,7 +267,7 @@ def test_reading_ends_at_its_deadline_though_every_event_causes_the_next(namespa
 def test_reading_without_events_ends_at_its_deadline(events: Events) -> None:
     started = time.monotonic()
     assert list(events.read(0.2)) == []
-    assert 0.2 <= time.monotonic() - started < 2
+    assert 0.2 <= time.monotonic() - started < 10
 
 
 def test_a_timeout_of_nothing_takes_all_that_is_there(namespace: Namespace, events: Events) -> None:

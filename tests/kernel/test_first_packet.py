@@ -47,7 +47,7 @@ def arrives(host: Namespace, sender: socket.socket) -> bool:
             receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with receiver:
             receiver.bind(("0.0.0.0", 9))
-            receiver.settimeout(0.2)
+            receiver.settimeout(2)
             apply(PLAN, Scope(host, pod))
             sender.sendto(b"first", ("10.9.0.2", 9))
             try:

@@ -113,7 +113,7 @@ def test_a_fifo_that_nobody_writes_to_is_refused_at_once(tmp_path: Path) -> None
     started = time.monotonic()
     with pytest.raises(InvalidNamespace):
         Namespace.open(str(tmp_path / "fifo"))
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10
 
 
 def test_a_device_is_refused() -> None:

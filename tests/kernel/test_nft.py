@@ -252,7 +252,7 @@ def test_a_plan_that_fails_takes_thousands_back_at_once(host: Namespace) -> None
     start = time.monotonic()
     with pytest.raises(KernelError):
         apply(Plan((*mapped(1000).objects, Up("nobody"))), Scope(host))
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
     assert elements_there(host) == 0
 
 

@@ -144,7 +144,7 @@ def test_a_closed_stdout_is_a_failure(plugin: Plugin) -> None:
         with subprocess.Popen(
             plugin.command, stdin=subprocess.DEVNULL, stdout=writing, env=plugin.environment(command)
         ) as running:
-            assert running.wait(timeout=5) == 1
+            assert running.wait(timeout=SLACK) == 1
     os.close(writing)
 
 
@@ -169,12 +169,13 @@ def test_a_full_stdout_ends_the_run_at_its_deadline(plugin: Plugin, stdin: int) 
 
 @pytest.mark.parametrize("command", ["ADD", "DEL", "STATUS"])
 def test_a_stdin_that_never_ends_is_an_error_at_the_deadline(plugin: Plugin, command: str) -> None:
-    running = plugin.start(command, NETLOOM_DEADLINE="0.2")
-    assert running.stdin is not None
-    running.stdin.write(b'{"cniVersion":"1.1.0"')
-    running.stdin.flush()
-    assert running.wait(timeout=0.2 + SLACK) == 1
-    document = json.loads(running.communicate()[0])
+    reading, writing = os.pipe()
+    os.write(writing, b'{"cniVersion":"1.1.0"')
+    running = plugin.start(command, reading, NETLOOM_DEADLINE="0.2")
+    document = json.loads(running.communicate(timeout=0.2 + SLACK)[0])
+    os.close(reading)
+    os.close(writing)
+    assert running.returncode == 1
     assert (document["code"], document["msg"]) == (5, "stdin did not end within 0.2 s")
 
 

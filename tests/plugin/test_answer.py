@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from .conftest import Listen
-from .stage import BODY_MAX, CONFIG, DEADLINE, SLACK, FarEnd, Plugin, receive, reply
+from .stage import BODY_MAX, CONFIG, DEADLINE, SLACK, FarEnd, Plugin, ready, receive, reply
 from .trouble import BROKEN, FOREIGN, GONE, SILENT, TROUBLES, fill
 
 pytestmark = pytest.mark.unit
@@ -74,7 +74,7 @@ def test_a_reader_who_is_slow_but_reads_gets_a_large_answer(plugin: Plugin, far_
     while chunk := os.read(running.stdout.fileno(), 1000):
         read += chunk
     assert read == output
-    assert running.wait(timeout=1) == 0
+    assert running.wait(timeout=SLACK) == 0
     running.stdout.close()
     assert running.stderr is not None
     running.stderr.close()
@@ -82,11 +82,8 @@ def test_a_reader_who_is_slow_but_reads_gets_a_large_answer(plugin: Plugin, far_
 
 def test_a_reader_who_stops_reading_ends_the_run_at_its_deadline(plugin: Plugin, far_end: FarEnd) -> None:
     far_end.answer = reply(bytes(1 << 20))
-    running = plugin.start("ADD", **DEADLINE)
-    assert running.stdin is not None
-    running.stdin.write(CONFIG)
-    running.stdin.close()
-    running.stdin = None
+    with ready(CONFIG) as stdin:
+        running = plugin.start("ADD", stdin, **DEADLINE)
     assert running.wait(timeout=0.2 + SLACK) == 1
     running.communicate()
 
@@ -97,7 +94,6 @@ def test_without_an_answer_a_request_fails_with_a_sentence_and_a_next_step(plugi
         for command, code in (("ADD", 11), ("CHECK", 11), ("GC", 11), ("NOPE", 11), ("STATUS", 50)):
             if name in SILENT and command in ("CHECK", "GC"):
                 continue  # each would wait
-            # Who need not wait has all the time that it takes to be given its standard input.
             answer = plugin(command, **(DEADLINE if name in SILENT else {}))
             assert answer.error["code"] == code
             assert str(plugin.socket) in answer.error["msg"]
@@ -168,13 +164,15 @@ def test_a_full_queue_is_waited_for(plugin: Plugin) -> None:
     with ExitStack() as waiting, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(plugin.socket))
         listener.listen(0)
+        listener.settimeout(20)
         count = fill(plugin.socket, waiting)
-        running = plugin.start("ADD")
+        with ready(CONFIG) as stdin:
+            running = plugin.start("ADD", stdin)
         with pytest.raises(subprocess.TimeoutExpired):
-            running.communicate(CONFIG, timeout=0.1)
+            running.wait(timeout=0.1)
         for _ in range(count):
             listener.accept()[0].close()
         with listener.accept()[0] as connection:
             receive(connection)
             connection.sendall(reply(b"at last"))
-        assert running.communicate(timeout=5)[0] == b"at last"
+        assert running.communicate(timeout=SLACK)[0] == b"at last"

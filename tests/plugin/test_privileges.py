@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .stage import CONFIG, FarEnd, Plugin
+from .stage import CONFIG, FarEnd, Plugin, ready
 
 pytestmark = pytest.mark.kernel
 
@@ -22,17 +22,18 @@ def as_nobody(plugin: Plugin, command: str) -> dict[str, Any]:
     """The error that another user gets, who reaches the executable but not its directory."""
     executable = os.open(plugin.command[-1], os.O_RDONLY)
     try:
-        done = subprocess.run(
-            [f"/proc/self/fd/{executable}"],
-            input=CONFIG,
-            env=plugin.environment(command),
-            user=NOBODY,
-            group=NOBODY,
-            extra_groups=[],
-            pass_fds=[executable],
-            capture_output=True,
-            check=False,
-        )
+        with ready(CONFIG) as stdin:
+            done = subprocess.run(
+                [f"/proc/self/fd/{executable}"],
+                stdin=stdin,
+                env=plugin.environment(command),
+                user=NOBODY,
+                group=NOBODY,
+                extra_groups=[],
+                pass_fds=[executable],
+                capture_output=True,
+                check=False,
+            )
     finally:
         os.close(executable)
     assert done.returncode == 1
