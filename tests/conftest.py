@@ -27,8 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell has what it starts in the background ignore it, and with that every command of every test.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.getoption("hypothesis_profile", None):
-        # Only then, because it takes seconds to import where the processor is emulated.
+    if INSIDE not in os.environ:
+        # Not in the guest: it takes seconds to import where the processor is emulated.
         from .search import register
 
         register()

@@ -15,6 +15,7 @@ import os
 import subprocess
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ _MS_PRIVATE = 1 << 18
 _MARK = "NETLOOM_TEST_RUN"
 # Where Go's cnitool and the reference plugins keep state; cnitool's place is not configurable.
 _PRIVATE_DIRS = ("/run", "/var/lib")
+_MOMENT = 5.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -84,16 +86,20 @@ class Isolation:
     # After the workers have ended, and before a worker says how.
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self._leaks += self._processes()
+        self._leaks += _lasting(self._processes)
         if self._runs_tests and self.private:
-            self._leaks += _difference("in the run's namespace", self._private_before, self._private())
+            self._leaks += _lasting(
+                lambda: _difference("in the run's namespace", self._private_before, self._private())
+            )
             self._leaks += [f"namespace {name}" for name in _listdir("/run/netns")]
             for directory in reversed(_PRIVATE_DIRS):
                 _libc.umount2(directory.encode(), 2)
         if self._watches_the_machine:
             _require(_libc.setns(self._machine_net, _CLONE_NEWNET), "setns")
             os.close(self._machine_net)
-            self._leaks += _difference("on the machine", self._machine_before, self._machine())
+            self._leaks += _lasting(
+                lambda: _difference("on the machine", self._machine_before, self._machine())
+            )
         tell(session.config, left=self._leaks)
         if self._leaks and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -122,30 +128,32 @@ class Isolation:
         }
 
     def _processes(self) -> list[str]:
-        """Processes of this run, after a moment for those that are just ending."""
-        deadline = time.monotonic() + 2
-        while True:
-            found = []
-            for entry in Path("/proc").iterdir():
-                if not entry.name.isdigit() or int(entry.name) == os.getpid():
-                    continue
-                try:
-                    if self.mark.encode() in (entry / "environ").read_bytes():
-                        command = (
-                            (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                        )
-                        found.append(f"process {entry.name}: {command}")
-                except OSError:
-                    continue
-            if not found or time.monotonic() > deadline:
-                return found
-            time.sleep(0.05)
+        """Those of this run."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if self.mark.encode() in (entry / "environ").read_bytes():
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    found.append(f"process {entry.name}: {command}")
+            except OSError:
+                continue
+        return found
 
 
 def _given(config: pytest.Config) -> str | None:
     """The mark of a worker is its parent's, and its own name."""
     given: str | None = getattr(config, "workerinput", {}).get(_MARK)
     return given
+
+
+def _lasting(found: Callable[[], list[str]]) -> list[str]:
+    """What is still there after a moment: processes end, and links go with their namespace, when they may."""
+    deadline = time.monotonic() + _MOMENT
+    while (left := found()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
 
 
 def _difference(where: str, before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:

@@ -127,7 +127,7 @@ def test_a_guest_ends_at_its_deadline() -> None:
     started = time.monotonic()
     guest.start()
     assert guest.wait() != 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
     assert guest.expired
     guest.end()
 

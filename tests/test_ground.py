@@ -20,7 +20,7 @@ LEAKS = {
     "namespace leak": "ip netns add leak",
     "nft table table ip leak": "nft add table ip leak",
     "mount /mnt": "mount -t tmpfs leak /mnt",
-    "process": "sleep 4 &",
+    "process": "sleep 300 &",
 }
 
 
@@ -45,6 +45,14 @@ def test_something():
     )
 
 
+def end_left(done: subprocess.CompletedProcess[str]) -> list[int]:
+    """Processes that a run named as left behind; they are ended."""
+    left = [int(it) for it in re.findall(r"^process (\d+): sleep 300", done.stdout, re.MULTILINE)]
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    return left
+
+
 # In one process, and shared out.
 WAYS = pytest.mark.parametrize("way", [(), ("-n", "2")], ids=["alone", "workers"])
 
@@ -61,6 +69,7 @@ def machine() -> Iterator[str]:
 @pytest.mark.parametrize("left", LEAKS)
 def test_a_run_that_leaves_something_behind_fails_and_names_it(tmp_path: Path, left: str) -> None:
     done = run_of(tmp_path, LEAKS[left])
+    end_left(done)
     assert "1 passed" in done.stdout
     assert done.returncode == 1
     assert f"\n{left}" in done.stdout
@@ -69,6 +78,7 @@ def test_a_run_that_leaves_something_behind_fails_and_names_it(tmp_path: Path, l
 @pytest.mark.kernel
 def test_what_a_worker_leaves_behind_fails_the_run_and_is_named(tmp_path: Path) -> None:
     done = run_of(tmp_path, "\n".join(LEAKS.values()), "-n", "2")
+    end_left(done)
     assert "1 passed" in done.stdout
     assert done.returncode == 1
     assert [left for left in LEAKS if f"\n{left}" not in done.stdout] == []
@@ -117,8 +127,7 @@ def test_a_lane_of_which_tests_were_deselected_fails_the_run(tmp_path: Path, way
 @pytest.mark.kernel
 def test_a_worker_that_dies_fails_the_run_and_what_it_leaves_is_named(tmp_path: Path) -> None:
     done = run_of(tmp_path, "sleep 300 & kill -9 $PPID", "-n", "2", "--every-lane")
-    [left] = re.findall(r"^process (\d+): sleep 300", done.stdout, re.MULTILINE)
-    os.kill(int(left), signal.SIGKILL)
+    assert len(end_left(done)) == 1
     assert done.returncode == 1
     assert re.search(r"^worker gw[01] died: ", done.stdout, re.MULTILINE)
     assert "could run and did not: kernel: 1 of 1 tests did not run" in done.stdout

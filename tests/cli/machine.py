@@ -11,15 +11,27 @@ import select
 import signal
 import subprocess
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from netloom.cli.agent_process import Place, holder
 
-from ..agent.stage import Node
+from ..agent.stage import Node, eventually
 from .stage import NETLOOM, PATIENCE, Outcome, Stage
+
+
+def up_to_date(asked: Callable[[], Outcome]) -> Outcome:
+    """What is said without a warning that the log may lack what happened last."""
+    outcomes: list[Outcome] = []
+
+    def is_whole() -> bool:
+        outcomes.append(asked())
+        return "may be missing here" not in outcomes[-1].stdout + outcomes[-1].stderr
+
+    assert eventually(is_whole), outcomes[-1]
+    return outcomes[-1]
 
 
 class Machine:
@@ -94,6 +106,14 @@ class Machine:
         outcome = self.cni("add", container, *words, **env)
         assert outcome.status == 0, outcome.stderr
         return outcome.document
+
+    def told(self, *words: str, env: Mapping[str, str] | None = None) -> Outcome:
+        """A run of a command that reads the log: again, while the agent is too busy to write it first."""
+        return up_to_date(lambda: self.run(*words, env=env))
+
+    def await_dels(self) -> None:
+        """A DEL that took too long on a busy machine has succeeded all the same: it is queued."""
+        assert eventually(lambda: self.node.intents() == []), self.node.intents()
 
     # The agent.
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NETLOOM = str(Path(sys.executable).with_name("netloom"))
-PATIENCE = 20.0
-MOMENT = 2.0
+PATIENCE = 60.0
+MOMENT = 10.0
 
 RESULT: dict[str, Any] = {
     "cniVersion": "1.1.0",

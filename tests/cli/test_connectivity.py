@@ -99,6 +99,7 @@ def rows(document: dict[str, Any], *, what: str = "", result: str = "") -> list[
 
 def assert_nothing_is_left(machine: Machine) -> None:
     assert ours() == []
+    machine.await_dels()
     assert machine.listed() == []
     assert machine.node.links() == []
     results = machine.stage.cache / "results"
@@ -488,7 +489,7 @@ def test_a_plugin_that_hangs_ends_in_time(network: Network) -> None:
 def test_what_there_was_no_time_for_is_told(dual: Machine) -> None:
     subprocess.run(dual.node.command("nft", "-f", "-"), input=_FOREIGN.encode(), check=True)
 
-    outcome = run(dual, "--timeout", "4")
+    outcome = run(dual, "--timeout", "8")
 
     assert outcome.status == 124
     assert not outcome.document["in_time"]
@@ -507,7 +508,9 @@ def slow(dual: Machine) -> Machine:
 
 
 def in_the_middle(machine: Machine) -> bool:
-    return eventually(lambda: len(machine.listed()) == 2)
+    """Whether both containers are attached, which their results in the cache tell: `ls` also lists halves."""
+    results = machine.stage.cache / "results"
+    return eventually(lambda: results.exists() and len(os.listdir(results)) == 2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
@@ -585,10 +588,13 @@ def test_a_run_leaves_alone_what_another_one_uses(slow: Machine) -> None:
     first = started(slow)
     assert in_the_middle(slow)
     mine = set(ours())
+    # However long the other one takes, this one does not end by itself meanwhile.
+    first.send_signal(signal.SIGSTOP)
     second = run(slow, *only("host"))
 
     assert second.status == 0
     assert mine <= set(ours())
+    first.send_signal(signal.SIGCONT)
     first.terminate()
     first.communicate(timeout=_PATIENCE)
     assert_nothing_is_left(slow)

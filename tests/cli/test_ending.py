@@ -40,7 +40,7 @@ def test_a_deadline_is_124_and_ends_the_plugin_with_its_helpers(
 ) -> None:
     stage.network("mynet", hanging.name)
 
-    outcome = stage.cni(verb, "mynet", NETNS, "--timeout", "0.3", "--json")
+    outcome = stage.cni(verb, "mynet", NETNS, "--timeout", "3", "--json")
 
     assert (outcome.status, outcome.stdout) == (124, "")
     assert outcome.error["code"] == 11
@@ -52,7 +52,7 @@ def test_a_deadline_is_124_and_ends_the_plugin_with_its_helpers(
 def test_a_deadline_is_for_all_plugins_together(stage: Stage, hanging: HangingPlugin) -> None:
     stage.network("mynet", stage.recording_plugin(), hanging.name, stage.recording_plugin("third"))
 
-    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "0.5", "--json")
+    outcome = stage.cni("add", "mynet", NETNS, "--timeout", "5", "--json")
 
     assert (outcome.status, outcome.error["plugin"]) == (124, hanging.name)
     assert "third" not in {call.config["type"] for call in stage.calls if call.verb == "ADD"}

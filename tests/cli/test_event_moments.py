@@ -30,8 +30,8 @@ def test_when_a_killed_agent_was_last_alive_is_told_in_the_readers_zone(machine:
     machine.end_agent()
     machine.brought_up()
     words, zone = ("events", "--verb", "START"), {"TZ": "Asia/Tokyo"}
-    line = machine.run(*words, env=zone).stdout.splitlines()[-1]
+    line = machine.told(*words, env=zone).stdout.splitlines()[-1]
     shown = re.fullmatch(rf"{MOMENT}  START .* was last alive at ({MOMENT})", line)
     assert shown is not None, line
-    alive = last_sign_of(machine.run(*words, "--json").stdout.splitlines()[-1])
+    alive = last_sign_of(machine.told(*words, "--json").stdout.splitlines()[-1])
     assert datetime.fromisoformat(f"{shown[1]}+09:00").timestamp() == pytest.approx(alive, abs=0.002)

@@ -20,14 +20,14 @@ from netloom.journal import Ledger, Operation
 from netloom.journal.ledger import OPERATIONS_KEPT
 
 from ..agent.stage import eventually
-from .machine import Machine
+from .machine import Machine, up_to_date
 from .stage import Outcome
 
 pytestmark = pytest.mark.kernel
 
 
 def events(machine: Machine, *words: str) -> list[Any]:
-    outcome = machine.run("events", "--json", *words)
+    outcome = machine.told("events", "--json", *words)
     assert (outcome.status, outcome.stderr) == (0, "")
     return [json.loads(line) for line in outcome.stdout.splitlines()]
 
@@ -204,7 +204,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(machine: Machine) -> None
 
 def test_on_a_terminal_each_is_a_line_for_people(machine: Machine) -> None:
     came_and_went(machine)
-    outcome = machine.on_a_terminal("events")
+    outcome = up_to_date(lambda: machine.on_a_terminal("events"))
     assert (outcome.status, outcome.stderr) == (0, "")
     lines = outcome.stdout.splitlines()
     assert [line.split()[2] for line in lines] == ["START", "ADD", "DEL", "ADD"]
@@ -219,7 +219,7 @@ def test_names_that_would_steer_a_terminal_do_not(machine: Machine) -> None:
     )  # fmt: skip
     with closing(sqlite3.connect(machine.journal)) as connection, connection:
         Ledger(connection).record([evil])
-    shown = machine.on_a_terminal("events").stdout
+    shown = up_to_date(lambda: machine.on_a_terminal("events")).stdout
     assert "\x1b" not in shown
     assert "\x07" not in shown
 

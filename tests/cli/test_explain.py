@@ -60,7 +60,7 @@ class Shop:
         return next(it for it in self.machine.listed() if it["workload"]["pod"] == name)
 
     def explain(self, *words: str) -> Outcome:
-        return self.machine.run("explain", *words, "--json")
+        return self.machine.told("explain", *words, "--json")
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +430,7 @@ def test_what_the_kernel_said_is_told_with_the_phase_that_it_was_said_in(machine
     container = machine.node.container()
     assert machine.cni("add", container).status == 1
     assert logged(machine, "ADD")
-    outcome = machine.run("explain", container, "--json")
+    outcome = machine.told("explain", container, "--json")
     assert (outcome.status, codes(outcome)) == (1, ["add-failed"])
     failed = outcome.document["operations"][-1]
     assert (failed["code"], os.strerror(errno.EINVAL) in failed["error"]) == (100, True)
@@ -444,7 +444,7 @@ def test_what_differs_from_its_plan_is_told_with_every_object(machine: Machine) 
     machine.attach(container)
     machine.node.in_container(container, "ip", "link", "set", "eth0", "mtu", "1400")
     machine.node.in_container(container, "ip", "address", "add", "10.99.0.1/32", "dev", "eth0")
-    outcome = machine.run("explain", container, "--json")
+    outcome = machine.told("explain", container, "--json")
     assert (outcome.status, codes(outcome)) == (1, ["object-changed", "address-foreign"])
     (present,) = outcome.document["attachments"]
     (differing,) = present["differing"]
@@ -463,7 +463,7 @@ def test_a_table_that_does_not_guard_is_told(machine: Machine) -> None:
         if line.strip().startswith("chain") and "hook" in following
     )
     machine.node.inside("nft", "flush", "chain", "inet", "netloom", base)
-    outcome = machine.run("explain", container, "--json")
+    outcome = machine.told("explain", container, "--json")
     assert (outcome.status, codes(outcome)) == (1, ["table-broken"])
 
 
@@ -472,7 +472,7 @@ def test_what_the_agent_put_back_is_told(machine: Machine) -> None:
     machine.attach(container)
     machine.node.in_container(container, "ip", "route", "del", "default")
     assert logged(machine, "REPAIR")
-    outcome = machine.run("explain", container, "--json")
+    outcome = machine.told("explain", container, "--json")
     assert outcome.status == 0
     repair = outcome.document["operations"][-1]
     assert (repair["verb"], "0.0.0.0/0" in repair["details"]) == ("REPAIR", True)
@@ -494,7 +494,7 @@ def test_an_attachment_whose_del_waits_says_so(machine: Machine) -> None:
     machine.attach(container)
     machine.run("down")
     assert machine.cni("del", container).status == 0
-    outcome = machine.run("explain", container, "--json")
+    outcome = machine.told("explain", container, "--json")
     assert (outcome.status, codes(outcome)) == (1, ["queued-dels"])
     assert outcome.document["findings"][0]["severity"] == "warning"
     assert outcome.document["attachments"][0]["queued"]

@@ -102,7 +102,7 @@ def test_what_is_not_alike_is_said_whatever_else_is(plain: Log) -> None:
 
 def test_the_count_is_said_though_nothing_else_ever_is() -> None:
     stream = io.StringIO()
-    handler = CalmHandler(stream, window=0.05)
+    handler = CalmHandler(stream, window=0.5)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.Logger("test")
     logger.addHandler(handler)

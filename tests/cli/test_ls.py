@@ -141,6 +141,7 @@ def test_every_line_can_be_detached_by_what_it_shows(machine: Machine) -> None:
         "-i", found["ifName"], "--cache-dir", str(machine.stage.cache),
     )  # fmt: skip
     assert (outcome.status, outcome.stderr) == (0, "")
+    machine.await_dels()
     assert machine.listed() == []
     assert machine.node.links() == []
 

@@ -82,6 +82,7 @@ def test_no_agent_is_needed(machine: Machine) -> None:
 def test_a_port_is_free_after_del(machine: Machine) -> None:
     container = published(machine, WEB)
     assert machine.cni("del", container, CAP_ARGS=json.dumps({"portMappings": [WEB]})).status == 0
+    machine.await_dels()
     assert machine.run("ports", "--json").document == []
 
 

@@ -77,7 +77,7 @@ def test_wire_ties_a_container_to_the_host_in_both_families(
     assert {it["local"] for it in eth0["addr_info"]} >= {"10.9.0.2", "fd00:9::2"}
     # Every real host has an address to speak from; the run's own namespace gets one here.
     subprocess.run(["ip", "address", "add", "192.0.2.1/32", "dev", host.name], check=True)
-    subprocess.run(["ping", "-c1", "-W2", "-I", "192.0.2.1", "10.9.0.2"], check=True, capture_output=True)
+    subprocess.run(["ping", "-c1", "-W10", "-I", "192.0.2.1", "10.9.0.2"], check=True, capture_output=True)
     runtime.check(network, endpoint)
     subprocess.run(["ip", "-n", os.path.basename(netns), "addr", "flush", "dev", "eth0"], check=True)
     with pytest.raises(PluginFailed, match=r"eth0 has lost its address 10\.9\.0\.2"):
@@ -192,7 +192,7 @@ def test_the_list_of_the_readme_works_with_the_distributions_plugins(runtime: Ru
     with inside(netns):
         assert Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text() == "80\n"
         gateway = result.ips[0].gateway
-        subprocess.run(["ping", "-c1", "-W2", gateway], check=True, capture_output=True)
+        subprocess.run(["ping", "-c1", "-W10", gateway], check=True, capture_output=True)
     runtime.check(network, Endpoint("c1", netns))
     runtime.delete(network, Endpoint("c1", netns))
     subprocess.run(["ip", "link", "del", "cni0"], check=True)

@@ -19,6 +19,6 @@ def test_the_example_of_a_plan_makes_an_attachment_that_answers() -> None:
         assert check(plan, scope) == []
         with host.entered():
             for address in ("10.7.0.2", "fd07::2"):
-                subprocess.run(["ping", "-c", "1", "-W", "2", address], check=True, capture_output=True)
+                subprocess.run(["ping", "-c", "1", "-W", "10", address], check=True, capture_output=True)
         remove(plan, scope)
         assert {difference.what for difference in check(plan, scope)} == {"missing"}

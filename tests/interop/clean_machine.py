@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -158,8 +159,11 @@ class CleanMachine:
         return {f"sysctl {key}": value for key, _, value in pairs if not key.endswith("_count")}
 
     def processes(self) -> dict[str, str]:
-        numbers = filter(str.isdecimal, os.listdir(self.path("/proc")))
-        return {f"process {it}": self.path(f"/proc/{it}/comm").read_text().strip() for it in numbers}
+        found = {}
+        for number in filter(str.isdecimal, os.listdir(self.path("/proc"))):
+            with suppress(OSError):  # it has ended meanwhile
+                found[f"process {number}"] = self.path(f"/proc/{number}/comm").read_text().strip()
+        return found
 
     def _lines(self, *command: str, check: bool = True) -> list[str]:
         return self.run(*command, check=check).stdout.splitlines()

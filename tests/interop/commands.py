@@ -12,7 +12,7 @@ class CommandFailed(Exception):
 
 
 def output(
-    command: Sequence[str], environment: Mapping[str, str] | None = None, *, timeout: float = 30
+    command: Sequence[str], environment: Mapping[str, str] | None = None, *, timeout: float = 120
 ) -> str:
     done = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout

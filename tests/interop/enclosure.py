@@ -33,11 +33,11 @@ class Enclosure:
 
     def end(self) -> None:
         """Ends every process, after a moment for those that are just ending by themselves."""
-        if not eventually(lambda: not self.processes(), within=5):
+        if not eventually(lambda: not self.processes(), within=10):
             for process in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-            assert eventually(lambda: not self.processes(), within=5), f"alive: {self.processes()}"
+            assert eventually(lambda: not self.processes(), within=30), f"alive: {self.processes()}"
         for cgroup in self._cgroups():
             cgroup.rmdir()
         for mount in self._mounts():

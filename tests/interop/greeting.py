@@ -75,12 +75,21 @@ def mirror(port: int = 0, netns: str | None = None) -> AbstractContextManager[in
 
 
 def greeting(host: str, port: int) -> str | None:
-    """What is heard there, from where the test is."""
-    try:
-        with socket.create_connection((host, port), timeout=5) as connection:
-            return connection.recv(100).decode() or None
-    except OSError:
-        return None
+    """What is heard there, from where the test is.
+
+    Tried again unless it is refused: the kernel's one table of IPv6 neighbours may be full for five seconds.
+    """
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=5) as connection:
+                return connection.recv(100).decode() or None
+        except ConnectionRefusedError:
+            return None
+        except OSError:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.1)
 
 
 def datagram_greeting(host: str, port: int, *, source_port: int = 0, patience: float = 5) -> str | None:

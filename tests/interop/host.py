@@ -41,12 +41,13 @@ class Host(Node):
         (self.confs / f"10-{name}.conflist").write_text(json.dumps(document))
         return name
 
-    def leftovers(self) -> list[str]:
-        """What attachments have on a host, each in a few words: links, queues, elements of the nft table.
+    def await_dels(self) -> None:
+        """A DEL that took too long on a busy machine has succeeded all the same: it is queued."""
+        assert eventually(lambda: self.intents() == [], within=30), self.intents()
 
-        A DEL that took too long on a busy machine is queued, and waited for here.
-        """
-        assert eventually(lambda: self.intents() == [], within=10), self.intents()
+    def leftovers(self) -> list[str]:
+        """What attachments have on a host, each in a few words: links, queues, elements of the nft table."""
+        self.await_dels()
         links = json.loads(self.inside("ip", "-json", "-details", "link"))
         made = [it["ifname"] for it in links if it.get("linkinfo", {}).get("info_kind") == "ifb"]
         queues = json.loads(self.inside("tc", "-json", "qdisc"))

@@ -25,7 +25,10 @@ PATIENCE = 60.0
 
 
 class Prometheus:
-    """It looks every second, and alerts a second after something is so: nobody wants to wait for minutes."""
+    """It looks every three seconds, and alerts as soon as something is so: nobody wants to wait for minutes.
+
+    An interval is also how long an agent may take to answer.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -33,7 +36,7 @@ class Prometheus:
         directory.mkdir()
         rules = re.sub(r"for: \d+m", "for: 1s", RULES.read_text())
         (directory / RULES.name).write_text(rules)
-        config = re.sub(r"_interval: 15s", "_interval: 1s", SCRAPE.read_text())
+        config = re.sub(r"_interval: 15s", "_interval: 3s", SCRAPE.read_text())
         (directory / SCRAPE.name).write_text(config)
         with open(directory / "log", "wb") as log:
             self._process = subprocess.Popen(

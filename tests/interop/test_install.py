@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from netloom.cli.units import SERVICE, SOCKET
 
 from ..lanes import PEERS, ROOT
 from .clean_machine import PYTHON, CleanMachine, difference
+from .commands import eventually
 from .reach import pings
 
 pytestmark = pytest.mark.interop
@@ -102,6 +103,15 @@ def uninstall_with_pipx(machine: CleanMachine) -> None:
     machine.remove("/opt/pipx", "/opt/pipx-itself", "/media/pipx")
 
 
+def assert_only_changed(wanted: set[str], machine: CleanMachine, before: Mapping[str, str]) -> None:
+    def changed() -> set[str]:
+        found = difference(before, machine.everything())
+        return {it for it in found if not FORWARDING.fullmatch(it)}
+
+    # A process that has ended is seen until its parent has noticed.
+    assert eventually(lambda: changed() == wanted, within=10), changed() ^ wanted
+
+
 Install = Callable[[CleanMachine], str]
 Uninstall = Callable[[CleanMachine], None]
 
@@ -136,8 +146,7 @@ def test_from_the_wheel_to_a_container_on_the_network_and_back_to_nothing(
     said = json.loads(machine.run(netloom, "down", "--purge", "--yes", "--json").stdout)
 
     assert (said["kept"], said["failed"]) == ([], [])
-    changed = difference(before, machine.everything())
-    assert {it for it in changed if not FORWARDING.fullmatch(it)} == OF_CNITOOL
+    assert_only_changed(OF_CNITOOL, machine, before)
     uninstall(machine)
     assert difference(untouched, machine.files()) == OF_CNITOOL
 
@@ -150,8 +159,7 @@ def test_a_purge_leaves_nothing_of_what_is_attached_by_our_own_command(machine: 
         machine.run(netloom, "cni", "add", "netloom", f"/run/netns/{container}")
     machine.run(netloom, "cni", "del", "netloom", f"/run/netns/{CONTAINERS[0]}")
     machine.run(netloom, "down", "--purge", "--yes")
-    changed = difference(before, machine.everything())
-    assert {it for it in changed if not FORWARDING.fullmatch(it)} == set()
+    assert_only_changed(set(), machine, before)
 
 
 def cnitool(machine: CleanMachine, verb: str, container: str) -> str:

@@ -86,6 +86,7 @@ def rules() -> str:
 
 
 def require_nothing_left(host: Host) -> None:
+    host.await_dels()
     assert host.links() == []
     assert host.audit() == []
     assert host.ledger().places() == []

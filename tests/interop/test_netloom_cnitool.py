@@ -74,6 +74,7 @@ def test_an_attachment_is_added_checked_and_deleted_in_every_version(
     if at_least(version, "0.4.0"):
         caller.check("net", netns)
     caller.delete("net", netns)
+    running.await_dels()
     assert running.links() == []
     assert running.ledger().places() == []
     assert running.audit() == []
@@ -108,6 +109,7 @@ def test_del_may_be_repeated_and_comes_after_the_namespaces_end(
     output(["ip", "netns", "del", Path(netns).name])
     for _ in range(3):
         caller.delete("net", netns)
+    running.await_dels()
     assert running.ledger().places() == []
     assert running.audit() == []
 
@@ -124,6 +126,7 @@ def test_gc_deletes_what_is_in_the_cache_and_leaves_other_networks_alone(
 
     caller.gc("net")
 
+    running.await_dels()
     assert containers(running) == {kept}
     assert len(running.links()) == 1
     assert running.audit() == []
@@ -144,6 +147,7 @@ def test_gc_deletes_what_the_cache_has_lost(
 
     caller.gc("net", valid=f"{valid.container_id}:{valid.ifname}")
 
+    running.await_dels()
     assert containers(running) == {kept}
     assert running.audit() == []
     caller.check("net", kept)
@@ -183,6 +187,7 @@ def test_status_is_50_while_the_pool_is_exhausted(
     with pytest.raises(Refused, match=r"10\.29\.0\.0/30"):
         caller.add("net", new_netns())
     caller.delete("net", full[0])
+    running.await_dels()
     caller.status("net")
     caller.add("net", new_netns())
     assert running.audit(TWO_ADDRESSES) == []
@@ -196,6 +201,7 @@ def test_what_was_added_by_one_is_dealt_with_by_the_other(
         first.add("net", netns)
         second.check("net", netns)
         second.delete("net", netns)
+        running.await_dels()
         assert running.ledger().places() == []
         assert list(shared_cache.iterdir()) == []
 

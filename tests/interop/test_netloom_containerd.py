@@ -114,6 +114,7 @@ def test_a_container_that_ended_holds_nothing_when_its_del_is_done(
 
     containerd.remove("one")
 
+    running.await_dels()
     (left,) = running.ledger().attachments()
     assert left.container_id.endswith("-two")
     assert running.links() == [left.host_link]
@@ -126,6 +127,7 @@ def test_a_container_may_have_the_name_of_one_that_ended(containerd: Containerd,
         containerd.run("one", FOREVER)
         containerd.exec("one", pings(*OUTSIDE))
         containerd.remove("one")
+    running.await_dels()
     assert running.ledger().places() == []
     assert running.audit() == []
 
@@ -139,7 +141,7 @@ def test_a_container_that_vanished_without_a_del_is_collected(
 
     containerd.remove("vanishes")
 
-    assert eventually(lambda: len(impatient.ledger().places()) == 1, within=10)
+    assert eventually(lambda: len(impatient.ledger().places()) == 1, within=30)
     assert impatient.audit() == []
     containerd.exec("stays", pings(*OUTSIDE))
 
@@ -152,6 +154,7 @@ def test_a_container_may_have_the_name_of_one_that_vanished(containerd: Containe
     containerd.run("one", FOREVER)
     assert running.audit() == []
     containerd.remove("one")
+    running.await_dels()
     assert running.ledger().places() == []
     assert running.audit() == []
 
@@ -164,7 +167,7 @@ def test_a_container_is_not_taken_for_one_that_vanished_with_its_namespaces_numb
             running.add(container, CNI_NETNS=vanished.netns)
             processes.end(vanished)
             # Its number is free when the kernel has taken it apart, and its links with it.
-            assert eventually(lambda: running.links() == [], within=10)
+            assert eventually(lambda: running.links() == [], within=30)
             heir = processes.heir_of(vanished)
             if heir is not None:
                 break
@@ -201,6 +204,6 @@ def test_a_container_that_cannot_be_attached_leaves_nothing(containerd: Containe
     impatient.network(loom(), broken, name="0", version="1.0.0")
     with pytest.raises(CommandFailed, match="nonsense"):
         containerd.run("one", FOREVER)
-    assert eventually(lambda: impatient.ledger().places() == [], within=10)
+    assert eventually(lambda: impatient.ledger().places() == [], within=30)
     assert impatient.links() == []
     assert impatient.audit() == []

@@ -120,6 +120,7 @@ def test_a_restarted_container_is_attached_again_in_its_new_namespace(podman: Po
     for _ in range(3):
         podman.restart("one")
 
+    running.await_dels()
     assert podman.inspect("one")["SandboxKey"] != sandbox
     assert len(running.ledger().of_container(identity)) == 1
     assert len(running.links()) == 2
@@ -138,7 +139,7 @@ def test_containers_that_ended_leave_nothing_however_they_ended(podman: Podman, 
     podman.stop("stopped")
     podman.kill("killed")
 
-    assert eventually(lambda: running.ledger().places() == [], within=10), running.ledger().places()
+    assert eventually(lambda: running.ledger().places() == [], within=30), running.ledger().places()
     assert running.links() == []
     assert running.audit() == []
 
@@ -155,6 +156,7 @@ def test_a_container_on_two_networks_has_an_interface_on_each(podman: Podman, ru
     ping(podman, "two", *addresses(podman, "both", "other"))
     assert running.audit((*POOLS, *OTHER_POOLS)) == []
     podman.remove("both")
+    running.await_dels()
     assert len(running.links()) == 2
     assert running.audit((*POOLS, *OTHER_POOLS)) == []
 
@@ -169,6 +171,7 @@ def test_a_container_that_runs_joins_a_network_and_leaves_it(podman: Podman, run
     ping(podman, "one", *addresses(podman, "two", "other"), *OUTSIDE)
     podman.disconnect("other", "one")
 
+    running.await_dels()
     assert set(interfaces(podman, "one")) == {"lo", "eth0"}
     ping(podman, "one", *OUTSIDE)
     assert running.audit((*POOLS, *OTHER_POOLS)) == []
@@ -190,6 +193,7 @@ def test_many_containers_start_and_end_at_once(podman: Podman, running: Host) ->
         assert len(running.links()) == len(names)
         assert running.audit() == []
         list(pool.map(podman.remove, names))
+    running.await_dels()
     assert running.ledger().places() == []
     assert running.links() == []
     assert running.audit() == []
@@ -200,11 +204,12 @@ def test_a_published_port_leads_to_the_container_until_it_ends(podman: Podman, r
     running.network(loom(), portmap, version=VERSION)
     podman.run("one", "net", SERVE, publish=["8080:80"])
 
-    assert eventually(lambda: greeting("127.0.0.1", 8080) == GREETING, within=5)
-    assert eventually(lambda: greeting(ADDRESSES[0], 8080) == GREETING, within=5)
+    assert eventually(lambda: greeting("127.0.0.1", 8080) == GREETING, within=30)
+    assert eventually(lambda: greeting(ADDRESSES[0], 8080) == GREETING, within=30)
     with inside(running.outside):
-        assert eventually(lambda: greeting(ADDRESSES[0], 8080) == GREETING, within=5)
+        assert eventually(lambda: greeting(ADDRESSES[0], 8080) == GREETING, within=30)
     podman.stop("one")
+    running.await_dels()
     assert greeting(ADDRESSES[0], 8080) is None
 
 

@@ -75,6 +75,7 @@ def test_a_published_port_is_reached_from_everywhere_until_the_container_is_remo
             )
     podman.remove("server")
 
+    running.await_dels()
     assert greetings(8080, *OWN) == dict.fromkeys(OWN)
     assert greetings(8080, *ADDRESSES, netns=running.outside) == dict.fromkeys(ADDRESSES)
     podman.remove("client")

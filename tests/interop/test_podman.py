@@ -77,7 +77,7 @@ def test_a_removed_container_leaves_no_link_and_no_address(podman: Podman, netwo
     podman.remove("two")
 
     assert network.held() == set()
-    assert eventually(lambda: host_links() <= before, within=5), host_links() - before
+    assert eventually(lambda: host_links() <= before, within=30), host_links() - before
 
 
 def test_a_container_gets_the_address_the_mac_and_the_port_that_it_is_run_with(
@@ -89,7 +89,7 @@ def test_a_container_gets_the_address_the_mac_and_the_port_that_it_is_run_with(
     settings = podman.inspect("one")["Networks"][network.name]
     assert (settings["IPAddress"], settings["MacAddress"]) == (network.spare, "02:00:00:00:00:77")
     podman.restart("one")
-    assert eventually(lambda: greeting(network.gateway, 8080) == GREETING, within=5)
+    assert eventually(lambda: greeting(network.gateway, 8080) == GREETING, within=30)
 
 
 def test_plugins_see_their_environment_also_when_a_container_ends_by_itself(
@@ -111,6 +111,6 @@ def test_plugins_see_their_environment_also_when_a_container_ends_by_itself(
 
     with Podman((witness.parent, *network.plugin_dirs), network.conf_dir, tmp_path, environment) as podman:
         podman.run("brief", network.name, ("sleep", "0.1"))
-        assert eventually(lambda: network.held() == set(), within=10)
+        assert eventually(lambda: network.held() == set(), within=30)
 
     assert log.read_text().splitlines() == ["ADD what a plugin needs", "DEL what a plugin needs"]

@@ -186,7 +186,8 @@ def test_a_hardened_agent_does_all_that_one_without_bounds_does(node: Booted) ->
     assert eventually(lambda: "loom" in node.run("ip", "route", "show", "10.78.0.1").stdout)
     assert node.netloom("cni", "del", "netloom", "/run/netns/web", env=env).status == 0
     assert node.run("ip", "netns", "del", "web").status == 0
-    assert node.netloom("check").status == 0
+    # A DEL that took too long is done a moment later.
+    assert eventually(lambda: node.netloom("check").status == 0)
 
 
 # Calls wait.
@@ -227,13 +228,13 @@ def test_a_socket_that_somebody_removed_is_made_anew_and_outlives_the_agent(node
 
 def test_one_that_hangs_is_ended_and_started_anew(machine: Booted) -> None:
     machine.run("mkdir", "-p", "/etc/systemd/system/netloom.service.d")
-    machine.run("tee", "/etc/systemd/system/netloom.service.d/soon.conf", stdin="[Service]\nWatchdogSec=1s\n")
+    machine.run("tee", "/etc/systemd/system/netloom.service.d/soon.conf", stdin="[Service]\nWatchdogSec=6s\n")
     machine.brought_up("--systemd")
     process = main_process(machine)
-    time.sleep(2.5)
+    time.sleep(7)
     assert main_process(machine) == process
     machine.run("kill", "-STOP", process)
-    assert eventually(lambda: main_process(machine) not in (process, "0"))
+    assert eventually(lambda: main_process(machine) not in (process, "0"), 60)
     assert machine.cni("add", machine.container("web")).status == 0
 
 

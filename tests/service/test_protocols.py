@@ -193,12 +193,26 @@ def test_what_cannot_be_is_refused_before_anything_is_done(
 # Life.
 
 
+def is_silent(manager: ServiceManager, seconds: float) -> bool:
+    """Whether no sign of life comes for so long."""
+    manager.hear()
+    manager.told.clear()
+    return manager.heard("WATCHDOG=1", seconds) is None
+
+
 def test_it_gives_signs_of_life_more_often_than_it_has_to(manager: ServiceManager) -> None:
     manager.start(environment={"WATCHDOG_USEC": "600000"})
     manager.ready()
-    time.sleep(3)
-    manager.hear()
-    assert sum("WATCHDOG=1" in told.lines for told in manager.told) >= 5
+
+    def signs_in_three_seconds() -> int:
+        manager.hear()
+        manager.told.clear()
+        time.sleep(3)
+        manager.hear()
+        return sum("WATCHDOG=1" in told.lines for told in manager.told)
+
+    # On a machine that has much else to do, some come late.
+    assert eventually(lambda: signs_in_three_seconds() >= 5)
 
 
 def test_where_nobody_waits_for_signs_of_life_there_are_none(manager: ServiceManager) -> None:
@@ -218,10 +232,8 @@ def test_one_whose_journal_hangs_gives_no_sign_of_life(manager: ServiceManager, 
     assert manager.heard("WATCHDOG=1") is not None
     hanging.touch()
     added = manager.node.begin("ADD", manager.node.container())
-    time.sleep(1)
-    manager.hear()
-    manager.told.clear()
-    assert manager.heard("WATCHDOG=1", 1.5) is None
+    # As soon as the call has come to where it hangs.
+    assert eventually(lambda: is_silent(manager, 1.5))
     with manager.node.connect():
         pass
     hanging.unlink()
@@ -238,13 +250,16 @@ def test_one_whose_dataplane_hangs_gives_no_sign_of_life(manager: ServiceManager
     assert manager.heard("WATCHDOG=1") is not None
     node = manager.node
     with ground.hangs("kernel"):
-        adding = [
-            node.begin("ADD", node.container(), NETLOOM_DEADLINE=f"{1 + number}") for number in range(5)
-        ]
-        time.sleep(1.5)
-        manager.hear()
-        manager.told.clear()
-        assert manager.heard("WATCHDOG=1", 4) is None
+        adding: list[subprocess.Popen[bytes]] = []
+
+        def is_silent_while_calls_wait() -> bool:
+            deadlines = (f"{1 + number}" for number in range(5))
+            adding.extend(node.begin("ADD", node.container(), NETLOOM_DEADLINE=it) for it in deadlines)
+            time.sleep(1.5)
+            return is_silent(manager, 4)
+
+        # The first call may take long to come to where it hangs; those of later tries find it hanging.
+        assert any(is_silent_while_calls_wait() for _ in range(3))
         assert [it["subject"] for it in ask(node, "/livez").document["findings"]] == ["dataplane"]
     assert manager.heard("WATCHDOG=1") is not None
     for process in adding:
