@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -24,11 +25,14 @@ from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace
 
 from ..lanes import ROOT
+from ..stdin import ready
 
 PLUGIN = ROOT / "netloom" / "_plugin" / "netloom"
 NETLOOM = Path(sys.executable).parent / "netloom"
 
 PATIENCE = 20.0
+# How long the plugin waits for an answer to DEL. Then it leaves it to be done later, and succeeds.
+DEL_DEADLINE = 1.5
 
 POOLS: tuple[dict[str, Any], ...] = ({"cidr": "10.9.0.0/16"}, {"cidr": "fd09::/64"})
 
@@ -67,6 +71,15 @@ class Outcome(NamedTuple):
     @property
     def addresses(self) -> list[str]:
         return [ip["address"].split("/")[0] for ip in self.document["ips"]]
+
+
+def is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """With all of its threads: each ends first what it has asked of the kernel."""
+    try:
+        found = [it.read_text() for it in Path(f"/proc/{process.pid}/task").glob("*/status")]
+    except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+        return False
+    return found != [] and all("\nState:\tT" in it for it in found)
 
 
 def received(connection: socket.socket) -> Outcome:
@@ -161,6 +174,18 @@ class Node:
         self.agent.kill()
         self.agent.wait(10)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The agent does nothing meanwhile."""
+        assert self.agent is not None
+        agent = self.agent
+        agent.send_signal(signal.SIGSTOP)
+        try:
+            assert eventually(lambda: is_stopped(agent))
+            yield
+        finally:
+            agent.send_signal(signal.SIGCONT)
+
     def wait(self, timeout: float = 10) -> int:
         assert self.agent is not None
         return self.agent.wait(timeout)
@@ -202,8 +227,9 @@ class Node:
         )
 
     def ping(self, name: str, address: str) -> bool:
-        done = self.in_container(name, "ping", "-n", "-c", "1", "-W", "2", address, check=False)
-        return done.returncode == 0
+        """Whether an answer comes; it is asked for again and again."""
+        command = ["ping", "-n", "-c", "1", "-i", "0.2", "-w", "5", address]
+        return self.in_container(name, *command, check=False).returncode == 0
 
     # The plugin.
 
@@ -238,13 +264,14 @@ class Node:
         **variables: str,
     ) -> Outcome:
         """Runs the static plugin to its end. Variables that are empty strings are set, and empty."""
-        done = subprocess.run(
-            self.command(str(PLUGIN)),
-            input=self.config() if config is None else config,
-            env=self.environment(self.cni_environment(verb, container, ifname, **variables)),
-            capture_output=True,
-            timeout=90,
-        )
+        with ready(self.config() if config is None else config) as stdin:
+            done = subprocess.run(
+                self.command(str(PLUGIN)),
+                stdin=stdin,
+                env=self.environment(self.cni_environment(verb, container, ifname, **variables)),
+                capture_output=True,
+                timeout=90,
+            )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def add(self, container: str, config: bytes | None = None, **variables: str) -> Outcome:
@@ -253,26 +280,33 @@ class Node:
         return done
 
     def delete(self, container: str, config: bytes | None = None, **variables: str) -> Outcome:
-        done = self.plugin("DEL", container, config, **variables)
+        done = self.deleted(container, config, **variables)
         assert done.status == 0, done.output
         return done
+
+    def deleted(self, container: str, config: bytes | None = None, **variables: str) -> Outcome:
+        """However DEL ends. Waits until it is done if the agent is at work and only was too slow for it."""
+        began = time.monotonic()
+        done = self.plugin("DEL", container, config, **variables)
+        if time.monotonic() - began >= DEL_DEADLINE:
+            eventually(lambda: not self._is_at_work() or self.intents() == [])
+        return done
+
+    def _is_at_work(self) -> bool:
+        return self.agent is not None and self.agent.poll() is None and not is_stopped(self.agent)
 
     def begin(
         self, verb: str, container: str, config: bytes | None = None, **variables: str
     ) -> subprocess.Popen[bytes]:
-        """Starts the plugin without waiting for it; its stdin is written and closed."""
-        process = subprocess.Popen(
-            self.command(str(PLUGIN)),
-            env=self.environment(self.cni_environment(verb, container, **variables)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert process.stdin is not None
-        process.stdin.write(self.config() if config is None else config)
-        process.stdin.close()
-        process.stdin = None
-        return process
+        """Starts the plugin without waiting for it."""
+        with ready(self.config() if config is None else config) as stdin:
+            return subprocess.Popen(
+                self.command(str(PLUGIN)),
+                env=self.environment(self.cni_environment(verb, container, **variables)),
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
 
     def ask(
         self,
@@ -285,6 +319,20 @@ class Node:
         **variables: str,
     ) -> Outcome:
         """The same request without the plugin's process: for thousands of them."""
+        with self.sent(verb, container, config, ifname=ifname, netns=netns, **variables) as connection:
+            return received(connection)
+
+    def sent(
+        self,
+        verb: str,
+        container: str,
+        config: bytes | None = None,
+        *,
+        ifname: str = "eth0",
+        netns: bool = True,
+        **variables: str,
+    ) -> socket.socket:
+        """The connection of a request that is on its way; its answer was not received yet."""
         environment = self.cni_environment(verb, container, ifname, **variables)
         head = Head(protocol=1, environment=environment, sent=time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         frame = encode(head, self.config() if config is None else config)
@@ -292,9 +340,8 @@ class Node:
         if netns and os.path.exists(environment["CNI_NETNS"]):
             descriptors = [os.open(environment["CNI_NETNS"], os.O_RDONLY | os.O_CLOEXEC)]
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(60)
-                connection.connect(str(self.socket))
+            connection = self.connect()
+            try:
                 sent = (
                     socket.send_fds(connection, [frame], descriptors)
                     if descriptors
@@ -302,19 +349,22 @@ class Node:
                 )
                 if sent < len(frame):
                     connection.sendall(frame[sent:])
-                reply = b""
-                while chunk := connection.recv(1 << 16):
-                    reply += chunk
+            except BaseException:
+                connection.close()
+                raise
+            return connection
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        assert len(reply) >= LENGTH.size + 1, "the agent hung up"
-        return Outcome(reply[LENGTH.size], reply[LENGTH.size + 1 :], b"")
 
     def connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(60)
-        connection.connect(str(self.socket))
+        try:
+            connection.connect(str(self.socket))
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def call(self, frame: bytes, descriptors: Sequence[int] = ()) -> Outcome:

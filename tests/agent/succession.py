@@ -14,6 +14,7 @@ from pathlib import Path
 
 from netloom.failpoints import VARIABLE
 
+from ..stdin import ready
 from .installation import Installation
 from .stage import NETLOOM, PLUGIN, Node, Outcome, eventually
 
@@ -77,10 +78,6 @@ def start_without_handover(node: Node) -> None:
     assert eventually(node.answers)
 
 
-def is_stopped(process: subprocess.Popen[bytes]) -> bool:
-    return "\nState:\tT" in Path(f"/proc/{process.pid}/status").read_text()
-
-
 class Caller:
     """Attaches, checks and detaches a container of its own, again and again, by the plugin."""
 
@@ -103,13 +100,14 @@ class Caller:
 
     def _told(self, verb: str, config: bytes | None = None) -> Outcome:
         node = self._node
-        done = subprocess.run(
-            node.command(str(self._plugin)),
-            input=node.config() if config is None else config,
-            env=node.environment(node.cni_environment(verb, self._container)),
-            capture_output=True,
-            timeout=90,
-        )
+        with ready(node.config() if config is None else config) as stdin:
+            done = subprocess.run(
+                node.command(str(self._plugin)),
+                stdin=stdin,
+                env=node.environment(node.cni_environment(verb, self._container)),
+                capture_output=True,
+                timeout=90,
+            )
         outcome = Outcome(done.returncode, done.stdout, done.stderr)
         self.calls += 1
         if outcome.status != 0:
@@ -117,19 +115,22 @@ class Caller:
         return outcome
 
     def stop(self) -> None:
-        """It has detached its container."""
+        """Its last call was a DEL."""
         self._enough.set()
         self._thread.join()
 
 
 @contextmanager
 def calling(node: Node, count: int, plugin: Path = PLUGIN) -> Iterator[list[Caller]]:
+    """So many call meanwhile. Then their containers are detached, by an agent that serves."""
     callers = [Caller(node, plugin) for _ in range(count)]
     try:
         yield callers
     finally:
         for caller in callers:
             caller.stop()
+    # A DEL that no agent had the time for has succeeded, and is done a moment later.
+    assert eventually(lambda: node.intents() == []), node.intents()
 
 
 def failures(callers: Sequence[Caller]) -> list[Outcome]:

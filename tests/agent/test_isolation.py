@@ -58,6 +58,8 @@ class Town:
         node.inside("ip", "address", "add", "fd99::1/128", "dev", "lo")
         self.host = Place(node.namespace, ["192.0.2.1", "fd99::1"])
         self.outside = self._outside()
+        for place in (self.host, self.outside):
+            assert eventually(lambda it=place: has_address(it)), place  # type: ignore[misc]
 
     def _outside(self) -> Place:
         name = self.node.container()
@@ -89,6 +91,13 @@ class Town:
         for address in ("192.0.2.1/32", "fd99::1/128"):
             self.node.inside("ip", "address", "del", address, "dev", "lo")
         self._stack.close()
+
+
+def has_address(place: Place) -> bool:
+    """Whether its IPv6 address can be used: the kernel makes the route to it some time later."""
+    command = place.command("ip", "-6", "route", "show", "table", "local")
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return f"local {place.addresses[1]} " in listed
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -299,14 +300,24 @@ def test_lines_are_for_people_if_that_is_asked_for(node: Node) -> None:
 
 
 def test_on_a_terminal_lines_are_for_people(node: Node) -> None:
-    command = subprocess.run(
-        ["script", "-qec", " ".join(node.command("timeout", "3", str(NETLOOM), "agent")), "/dev/null"],
-        env=node.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert " INFO ready at " in command.stdout
+    terminal, theirs = os.openpty()
+    os.set_blocking(terminal, False)
+    with open(terminal, "rb", buffering=0) as shown, open(theirs, "wb", buffering=0):
+        node.agent = subprocess.Popen(
+            node.command(str(NETLOOM), "agent"),
+            env=node.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        logged = bytearray()
+
+        def is_ready() -> bool:
+            logged.extend(shown.read() or b"")
+            return b" INFO ready at " in logged
+
+        assert eventually(is_ready), logged.decode()
+        node.kill()
 
 
 def test_a_failure_that_is_repeated_without_end_does_not_fill_the_log(watched: Node) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from .stage import Node
+from .stage import Node, eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -42,6 +42,8 @@ def test_pairs_of_plugins_on_the_same_keys_end_consistent(running: Node) -> None
             for process in processes:
                 process.communicate(timeout=60)
             assert [process.returncode for process in processes] == [0] * len(processes)
+    # What the agent had no time for while a plugin waited.
+    assert eventually(lambda: running.intents() == [] and running.info()["under_way"] == 0)
     assert running.ledger().places() == []
     assert running.links() == []
     assert running.audit() == []

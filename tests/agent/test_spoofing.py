@@ -13,7 +13,7 @@ import pytest
 from netloom.modes.names import HOST_MAC
 
 from .packets import router_advertisement, send_raw, socket_in, udp4, udp6
-from .stage import Node, eventually
+from .stage import Node, eventually, is_stopped
 
 pytestmark = pytest.mark.kernel
 
@@ -103,16 +103,16 @@ def test_between_link_up_and_answer_forged_packets_are_dropped(node: Node) -> No
     listener = node.container()
     target = node.add(listener).addresses
     node.kill()
-    node.start("--tick", "600", environment={"NETLOOM_FAILPOINT": "add.applied:stop"})
+    agent = node.start("--tick", "600", environment={"NETLOOM_FAILPOINT": "add.applied:stop"})
     sender = node.container()
     process = node.begin("ADD", sender)
-    assert eventually(lambda: "eth0" in node.in_container(sender, "ip", "route").stdout)
+    assert eventually(lambda: is_stopped(agent))
+    assert "eth0" in node.in_container(sender, "ip", "route").stdout
     mac = node.in_container(sender, "cat", "/sys/class/net/eth0/address").stdout.strip()
     pair = Pair(node, sender, mac, [], listener, target)
     own = node.in_container(sender, "ip", "-4", "-o", "addr", "show", "dev", "eth0").stdout.split()[3]
     assert first_to_arrive(pair, socket.AF_INET, ["10.9.7.7", target[0]], own.split("/")[0]) == b"honest"
-    assert node.agent is not None
-    node.agent.send_signal(signal.SIGCONT)
+    agent.send_signal(signal.SIGCONT)
     process.communicate(timeout=30)
     assert process.returncode == 0
 
@@ -187,7 +187,8 @@ def learned_by_listener(pair: Pair) -> str:
 def test_containers_get_no_router_advertisements(pair: Pair) -> None:
     advertise_from_host(pair)
     assert not eventually(lambda: ROUTER in learned_by_listener(pair), patience=0.5)
-    # Without the chain they would, or this would prove nothing.
+    # Without the chain they would, or this would prove nothing. Nobody is there to mend it meanwhile.
+    pair.node.kill()
     pair.node.inside("nft", "flush", "chain", "inet", "netloom", "routers")
     advertise_from_host(pair)
     assert eventually(lambda: ROUTER in learned_by_listener(pair))

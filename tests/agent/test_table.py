@@ -74,7 +74,7 @@ def sleepy_town() -> Iterator[Town]:
 @pytest.fixture
 def attentive(attentive_town: Town) -> Iterator[Town]:
     yield attentive_town
-    eventually(lambda: unsound(attentive_town.node) == [], patience=5)
+    eventually(lambda: unsound(attentive_town.node) == [])
     detach_all(attentive_town)
 
 
@@ -144,7 +144,7 @@ def test_ports_masquerade_and_isolation_work_again_after(pair: Pair, command: st
     tables = pair.town.node.counted("tables")
     pair.town.node.inside("nft", command)
     assert eventually(lambda: pair.town.node.counted("tables") > tables)
-    assert eventually(lambda: unsound(pair.town.node) == [], patience=5), unsound(pair.town.node)
+    assert eventually(lambda: unsound(pair.town.node) == []), unsound(pair.town.node)
     assert pair.works(IPV4)
     assert pair.works(IPV6)
 
@@ -244,7 +244,7 @@ def test_the_network_is_whole_for_who_comes_after_del_whatever_was_lost(
 def test_an_element_that_is_lost_comes_back(attentive: Town, loss: Callable[[Town], object]) -> None:
     container = attach(attentive, **EVERYTHING)
     loss(attentive)
-    assert eventually(lambda: container.check().code == 0, patience=5)
+    assert eventually(lambda: container.check().code == 0)
     assert unsound(attentive.node) == []
 
 
@@ -336,7 +336,7 @@ def test_nothing_is_put_into_the_tables_of_others_when_ours_is_mended(attentive:
     attach(attentive, **EVERYTHING)
     before = others(attentive)
     attentive.node.inside("nft", "delete table inet netloom")
-    assert eventually(lambda: unsound(attentive.node) == [], patience=5)
+    assert eventually(lambda: unsound(attentive.node) == [])
     assert others(attentive) == before != []
 
 
@@ -362,7 +362,7 @@ def test_of_an_attachment_whose_plan_cannot_be_read_nothing_is_left(attentive: T
         journal.execute("UPDATE attachment SET plan = ?", (b"{",))
     node.start(*ATTENTIVE)
     container.delete()
-    assert eventually(lambda: leftovers(node) == [], patience=5), leftovers(node)
+    assert eventually(lambda: leftovers(node) == []), leftovers(node)
 
 
 def lose_journal(town: Town) -> None:
@@ -385,7 +385,7 @@ def test_of_an_attachment_whose_journal_is_lost_nothing_is_left_after_del(attent
     container = attach(attentive, **EVERYTHING)
     lose_journal(attentive)
     container.delete()
-    assert eventually(lambda: leftovers(attentive.node) == [], patience=5), leftovers(attentive.node)
+    assert eventually(lambda: leftovers(attentive.node) == []), leftovers(attentive.node)
 
 
 def test_an_add_after_the_journal_was_lost_is_whole(attentive: Town) -> None:
@@ -393,4 +393,4 @@ def test_an_add_after_the_journal_was_lost_is_whole(attentive: Town) -> None:
     lose_journal(attentive)
     again = attentive.node.ask("ADD", container.name, container.config)
     assert again.code == 0, again.output
-    assert eventually(lambda: unsound(attentive.node) == [], patience=5), unsound(attentive.node)
+    assert eventually(lambda: unsound(attentive.node) == []), unsound(attentive.node)

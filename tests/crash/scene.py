@@ -59,7 +59,7 @@ class Scene:
         assert eventually(lambda: agent.poll() == -signal.SIGKILL or self.node.answers())
         return self.node.answers()
 
-    def survived(self, patience: float = 0.5) -> bool:
+    def survived(self, patience: float = 5) -> bool:
         """Whether the agent lives. One that is killed may need a moment to end."""
         agent = self.node.agent
         assert agent is not None
@@ -91,7 +91,7 @@ class Scene:
         return done
 
     def delete(self) -> Outcome:
-        done = self.node.plugin("DEL", self.victim, ifname=SECOND)
+        done = self.node.deleted(self.victim, ifname=SECOND)
         if done.status == 0:
             self.attached.discard((self.victim, SECOND))
         return done

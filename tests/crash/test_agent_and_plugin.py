@@ -44,12 +44,12 @@ def test_a_plugin_killed_at_any_step_costs_the_agent_nothing(scene: Scene, verb:
     before = scene.descriptors()
     for _ in range(3):
         kill_plugin(scene, verb, step)
-    assert eventually(lambda: scene.descriptors() == before)
+    assert eventually(lambda: scene.descriptors() <= before)
     assert eventually(lambda: scene.node.info()["under_way"] == 0)
     scene.believe_journal()
     scene.require_sound()
     scene.require_verbs_work()
-    assert eventually(lambda: scene.descriptors() == before)
+    assert eventually(lambda: scene.descriptors() <= before)
 
 
 @pytest.mark.parametrize("step", STEPS_WITHOUT_AGENT)

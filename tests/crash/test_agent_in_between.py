@@ -6,12 +6,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ..agent.stage import Outcome, eventually
+from ..agent.stage import Outcome, eventually, is_stopped, received
 from .scene import FIRST, IMPATIENT, SECOND, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]
@@ -47,17 +46,18 @@ def test_what_is_attached_while_others_are_collected_stays_attached(scene: Scene
 
 @contextmanager
 def asked_while_stopped(scene: Scene, ifname: str = FIRST) -> Iterator[Callable[[str], Future[Outcome]]]:
-    """The agent has stopped at its step. What is asked in the block waits for it, and then it goes on."""
+    """The agent has stopped at its step. What is asked in the block waits for it, and then it goes on.
+
+    It finds what was asked in the order in which it came.
+    """
     agent = scene.node.agent
     assert agent is not None
-    status = Path(f"/proc/{agent.pid}/status")
-    assert eventually(lambda: "\nState:\tT" in status.read_text())
-    with ThreadPoolExecutor() as executor:
+    assert eventually(lambda: is_stopped(agent))
+    with ExitStack() as stack, ThreadPoolExecutor() as executor:
 
         def ask(verb: str) -> Future[Outcome]:
-            asked = executor.submit(scene.node.ask, verb, scene.victim, ifname=ifname)
-            time.sleep(0.2)
-            return asked
+            connection = stack.enter_context(scene.node.sent(verb, scene.victim, ifname=ifname))
+            return executor.submit(received, connection)
 
         yield ask
         agent.send_signal(signal.SIGCONT)

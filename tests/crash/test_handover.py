@@ -18,8 +18,8 @@ import pytest
 from netloom.journal.schema import VERSION
 
 from ..agent.installation import Installation
-from ..agent.stage import NETLOOM, eventually
-from ..agent.succession import calling, failures, is_stopped, start_installed, successor
+from ..agent.stage import NETLOOM, eventually, is_stopped
+from ..agent.succession import calling, failures, start_installed, successor
 from .scene import SECOND, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

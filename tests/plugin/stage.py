@@ -10,11 +10,12 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from ..lanes import ROOT
+from ..stdin import ready
 
 CONFIG = b'{"cniVersion":"1.0.0","name":"net","type":"netloom"}'
 ENVIRONMENT = {"CNI_CONTAINERID": "web-1", "CNI_IFNAME": "eth0", "CNI_PATH": "/opt/cni/bin"}
@@ -37,16 +38,6 @@ def build(output: Path, *linking: str, cflags: str = "") -> Path:
         env={**os.environ, "CFLAGS": f"-Werror {cflags}"},
     )
     return output
-
-
-@contextlib.contextmanager
-def ready(stdin: bytes) -> Iterator[IO[bytes]]:
-    """A standard input that is whole from the start: a deadline counts while it is read, and whoever has to
-    fill a pipe may be held up meanwhile."""
-    with open(os.memfd_create("stdin"), "w+b") as file:
-        file.write(stdin)
-        file.seek(0)
-        yield file
 
 
 class Answer:

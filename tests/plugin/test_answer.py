@@ -10,8 +10,9 @@ from functools import partial
 
 import pytest
 
+from ..stdin import ready
 from .conftest import Listen
-from .stage import BODY_MAX, CONFIG, DEADLINE, SLACK, FarEnd, Plugin, ready, receive, reply
+from .stage import BODY_MAX, CONFIG, DEADLINE, SLACK, FarEnd, Plugin, receive, reply
 from .trouble import BROKEN, FOREIGN, GONE, SILENT, TROUBLES, fill
 
 pytestmark = pytest.mark.unit

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from .stage import CONFIG, FarEnd, Plugin, ready
+from ..stdin import ready
+from .stage import CONFIG, FarEnd, Plugin
 
 pytestmark = pytest.mark.kernel
 
