@@ -21,6 +21,8 @@ _MOVING = frozenset(
         "tso_max_size", "tso_max_segs", "gso_max_size", "gso_max_segs", "gro_max_size",
         # Set when a link is up for the first time.
         "qdisc",
+        # Until the kernel knows that nobody else has the address.
+        "tentative",
     }
 )  # fmt: skip
 _MOVING_FLAGS = frozenset({"LOWER_UP", "NO-CARRIER", "linkdown", "dead", "M-DOWN"})
