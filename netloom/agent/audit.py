@@ -29,7 +29,7 @@ from ..kernel import (
 from ..kernel.objects.link import link_names
 from ..kernel.values import packed_network, shown_ip
 from ..modes import names, ports, table
-from . import contents
+from . import contents, orphans
 from .audit_finding import finding
 from .glance import as_planned
 from .held_port import port_of
@@ -66,7 +66,7 @@ def audit(
         *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
         *_kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements)),
-        *_strangers(rows, plans, host, elements),
+        *_strangers(ledger, rows, plans, host, elements),
     ]
 
 
@@ -198,22 +198,32 @@ def _different(row: Attachment, difference: Difference) -> Finding:
 
 
 def _strangers(
-    rows: Iterable[Attachment], plans: Plans, host: Namespace, there: Iterable[NftElement]
+    ledger: Ledger, rows: Iterable[Attachment], plans: Plans, host: Namespace, there: Sequence[NftElement]
 ) -> Iterable[Finding]:
-    """Links and elements of ours that belong to no attachment."""
-    links = {row.host_link for row in rows}
-    for name in link_names(host):
+    """Links and elements of ours that belong to no attachment.
+
+    What a link that is there has in the table guards whoever uses it, and the agent leaves it. So of an
+    orphan it is a part, as its queue is, and of an attachment whose plan cannot be read, too.
+    """
+    links = link_names(host)
+    lost = orphans.orphans_at(host, lambda ask: ask(ledger))
+    yield from orphans.every_finding_of(lost)
+    known = {*lost, *(row.host_link for row in rows)}
+    for name in sorted(links):
         host_link = names.host_link_of(name)
-        if host_link is not None and host_link not in links:
-            yield finding("link-orphaned", f"link {name} belongs to no attachment", name)
+        if host_link not in (None, name) and host_link not in known:
+            yield orphans.finding_of(name, ())
+    owners = table.owners(there)
+    unplanned = {*lost, *(row.host_link for row in rows if row.id not in plans and row.host_link in links)}
+    theirs = {it for it in there if owners.get(it) in unplanned}
     planned = [it for plan in plans.values() for it in plan.objects if isinstance(it, NftElement | NftChain)]
     elements = {(it.set, it.key) for it in planned if isinstance(it, NftElement)}
     for it in there:
-        if (it.set, it.key) not in elements:
+        if (it.set, it.key) not in elements and it not in theirs:
             what = " . ".join(it.key)
             text = f"nft element {what} of {it.set} belongs to no attachment"
             yield finding("element-orphaned", text, f"{it.set} {what}")
-    chains = {it.name for it in planned if isinstance(it, NftChain)}
+    chains = {it.name for it in planned if isinstance(it, NftChain)} | {it.leads_to for it in theirs}
     for name in contents.chains_there(host):
         if name not in chains:
             yield finding("element-orphaned", f"nft chain {name} belongs to no attachment", name)

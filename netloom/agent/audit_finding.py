@@ -25,9 +25,7 @@ _ADVICE = {
         "a container may use it, as after a journal was lost: delete that with its runtime, and the link "
         "goes, too; if none does, `ip link del {subject}`"
     ),
-    "element-orphaned": (
-        "it goes with the agent's next start (`netloom down`, `netloom up`), unless its link is there"
-    ),
+    "element-orphaned": "it goes with the agent's next start (`netloom down`, `netloom up`)",
     "object-missing": f"{_BY_ITSELF}; `netloom check --repair` does it at once",
     "object-changed": (
         "somebody has changed it, and the agent leaves it so: change it back, or let "

@@ -9,16 +9,17 @@ def caller_of(plugin: int) -> str:
     """`containerd[812]`, which runs the plugin. Nothing if it is not known, as in another PID namespace.
 
     Both have to be there, so it is asked before the plugin has its answer: cnitool, for one, ends with it.
+    A plugin whose runtime has ended is a child of process 1, which knows nothing of it.
     """
     try:
+        if plugin <= 0:
+            return ""
         # 4711 (a name (of any kind)) S 812 …
-        runtime = (
-            int(_read(f"/proc/{plugin}/stat").rpartition(b")")[2].split(None, 2)[1]) if plugin > 0 else 0
-        )
-        name = _read(f"/proc/{runtime}/comm").decode("utf-8", "replace").strip() if runtime > 0 else ""
+        runtime = int(_read(f"/proc/{plugin}/stat").rpartition(b")")[2].split(None, 2)[1])
+        name = _read(f"/proc/{runtime}/comm").decode("utf-8", "replace").strip() if runtime > 1 else ""
     except (OSError, ValueError, IndexError):
         return ""
-    return f"{name}[{runtime}]" if name else ""
+    return f"{name}[{runtime}]" if runtime > 1 else ""
 
 
 def _read(path: str) -> bytes:

@@ -35,9 +35,11 @@ class Host(Struct, frozen=True):
 
     def taken(self, own: str = "") -> frozenset[bytes]:
         """Addresses that are not given. What is routed to `own`, which is made anew, is not among them."""
-        if not self.orphans:
-            return self.addresses
-        return self.addresses.union(*(ips for link, ips in self.orphans.items() if link != own))
+        return self.addresses | self.orphaned(own) if self.orphans else self.addresses
+
+    def orphaned(self, own: str = "") -> frozenset[bytes]:
+        """Those of them that are routed to orphans."""
+        return frozenset().union(*(ips for link, ips in self.orphans.items() if link != own))
 
     def orphan_with(self, ip: bytes, own: str = "") -> str | None:
         """The orphan that an address is routed to."""

@@ -36,6 +36,8 @@ class Info(Struct, frozen=True, kw_only=True):
     findings: Sequence[Finding] = ()
     # Whether the file at its path is the one that the agent writes.
     has_journal: bool = True
+    # If it is not: where all of the journal can be had from by now, the file or a copy; empty: from nowhere.
+    journal_at: str = ""
     # Links that no attachment has, each with its addresses, which nobody else gets.
     orphans: Mapping[str, Sequence[str]] = {}
     counters: Mapping[str, int] = {}
@@ -52,6 +54,8 @@ async def info(node: Node, _: bytes) -> bytes:
 
     node.look_after_journal()
     counts = await node.journal.ask(Ledger.count)
+    node.look_after_journal()  # a copy may have been written meanwhile
+    has_journal = node.journal.is_in_place()
     return msgspec.json.encode(
         Info(
             version=__version__,
@@ -67,7 +71,8 @@ async def info(node: Node, _: bytes) -> bytes:
             under_way=node.dataplane.under_way,
             troubles=[*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
             findings=findings_of(node),
-            has_journal=node.journal.is_in_place(),
+            has_journal=has_journal,
+            journal_at="" if has_journal else node.journal.where(),
             orphans={link: list(map(shown_ip, in_order(ips))) for link, ips in node.host.orphans.items()},
             counters=dict(sorted(node.counters.items())),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -341,10 +342,14 @@ def hint(key: str, meant: str) -> str:
     return f"nobody reads `{shortened(key)}` (is `{meant}` meant?)"
 
 
+@cache
+def _known_keys() -> frozenset[str]:
+    return frozenset({field.encode_name for field in msgspec.structs.fields(_Keys)}.union(_COMMON))
+
+
 def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Keys that nobody reads, and that look like one of ours; with that one."""
-    known = {field.encode_name for field in msgspec.structs.fields(_Keys)}.union(_COMMON)
-    unknown = config.keys() - known
+    unknown = config.keys() - (known := _known_keys())
     if not unknown:
         return []
     from difflib import get_close_matches  # likewise

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ..cni import AttachmentKey, CNIError
 from ..failpoints import reach
 from ..journal import Attachment, Journal, Operation
+from ..journal.astray import is_rescued
 from ..journal.remarks import with_attached
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
@@ -158,15 +159,15 @@ class Node:
         )
 
     def look_after_journal(self) -> None:
-        """A file that somebody removed or replaced takes changes, and loses them with this process."""
+        """A file that somebody removed or replaced takes changes; it is kept whole, wherever it is by now."""
         if self.journal.is_in_place():
             self.troubles.pop("journal", None)
-        elif "journal" not in self.troubles:
-            self.troubles["journal"] = (
-                f"the journal {self.journal.path} was removed or replaced while the agent ran: put it back, "
-                "or stop the agent (`netloom down`), which then forgets what is attached"
-            )
-            log.error("%s", self.troubles["journal"])
+            return
+        self.journal.save()
+        trouble = _of_lost_journal(self.journal.path, self.journal.where())
+        if self.troubles.get("journal") != trouble:
+            self.troubles["journal"] = trouble
+            log.error("%s", trouble)
 
     async def look_at_host(self) -> None:
         found = await self.look(look_at)
@@ -265,6 +266,19 @@ class Node:
 
         held = await self.journal.ask(lambda ledger: [*ledger.count_held(), *ledger.count_ports()])
         return await self.look(counted) == held
+
+
+def _of_lost_journal(path: str, where: str) -> str:
+    told = f"the journal {path} was removed or replaced while the agent ran"
+    if not where:
+        return (
+            f"{told}: put it back, or `netloom down`, put a copy back with `netloom journal restore FILE`, "
+            "`netloom up`"
+        )
+    restore = f"`netloom down`, `netloom journal restore {where}`, `netloom up`"
+    if is_rescued(where, path):
+        return f"{told}; {where} is a copy of it: {restore}"
+    return f"{told}; it is {where} by now: put it back, or {restore}"
 
 
 def boot_id() -> str:

@@ -22,6 +22,8 @@ from .audit_finding import finding
 # Whoever answers a question about the journal.
 Survey: TypeAlias = Callable[[Callable[[Ledger], list[str]]], list[str]]
 
+CODE = "link-orphaned"
+
 _FAMILIES = {2: 32, 10: 128}
 # Of as many, each is told of by itself.
 _SHOWN = 3
@@ -76,17 +78,25 @@ def in_order(ips: Iterable[bytes]) -> list[bytes]:
     return sorted(ips, key=lambda ip: (len(ip), ip))
 
 
+def finding_of(name: str, ips: Iterable[bytes]) -> Finding:
+    """In the same words, whoever tells of it."""
+    addresses = ", ".join(map(shown_ip, in_order(ips)))
+    kept = f"; nobody else gets its addresses: {addresses}" if addresses else ""
+    return finding(CODE, f"link {name} belongs to no attachment{kept}", name)
+
+
+def every_finding_of(orphans: Mapping[str, frozenset[bytes]]) -> list[Finding]:
+    return [finding_of(name, ips) for name, ips in sorted(orphans.items(), key=lambda it: in_order(it[1]))]
+
+
 def findings_of(orphans: Mapping[str, frozenset[bytes]]) -> Iterator[Finding]:
     """Of very many, some by name: `netloom doctor` has all of them."""
-    for name, ips in sorted(orphans.items(), key=lambda it: in_order(it[1]))[:_SHOWN]:
-        addresses = ", ".join(map(shown_ip, in_order(ips)))
-        kept = f"; nobody else gets its addresses: {addresses}" if addresses else ""
-        yield finding("link-orphaned", f"link {name} belongs to no attachment{kept}", name)
+    yield from every_finding_of(orphans)[:_SHOWN]
     more = len(orphans) - _SHOWN
     if more > 0:
         what = "link belongs" if more == 1 else "links belong"
         yield Finding(
-            code="link-orphaned",
+            code=CODE,
             severity="warning",
             text=f"{more} more {what} to no attachment",
             next="`netloom doctor` names each, with what to do about it",

@@ -35,7 +35,7 @@ class Recovered(Struct, frozen=True):
     def __str__(self) -> str:
         return (
             f"{self.of_another_boot} attachments of another boot released, "
-            f"{self.finished} unfinished taken away, {self.replayed} queued DELs done"
+            f"{self.finished} unfinished taken away, queued DELs done: {self.replayed}"
         )
 
 
@@ -87,7 +87,9 @@ async def forward(node: Node) -> None:
     settings = [Sysctl("net/ipv4/ip_forward", "1")]
     if node.host.ipv6:
         settings.append(Sysctl("net/ipv6/conf/all/forwarding", "1"))
-    await node.dataplane.apply(Plan(tuple(settings)))
+    for it in await node.dataplane.apply(Plan(tuple(settings))):
+        if it.change == "made":
+            log.info("forwarding was off, and is on again: %s", it.object)
 
 
 async def answer_for_next_hop(node: Node) -> None:

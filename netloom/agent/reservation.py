@@ -138,10 +138,11 @@ def _attached(
         orphan = wanted.host.orphan_with(ip, named.host_link)
         if orphan is not None:
             raise OfOrphan(ip, orphan)
+    own, host = named.host_link, wanted.host
     allocations = allocate(
         network.pools,
         network.requested,
-        SqlHoldings(ledger.connection, wanted.host.taken(named.host_link)),
+        SqlHoldings(ledger.connection, host.taken(own), host.orphaned(own)),
         scope=SCOPE,
         now=boottime(),
         cooldown=network.cooldown,

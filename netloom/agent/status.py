@@ -54,7 +54,7 @@ def lack_of(network: Network, host: Host, ledger: Ledger) -> str:
         host.lacks(network.pools, network.mtu)
         or would_allocate(
             network.pools,
-            SqlHoldings(ledger.connection, host.taken()),
+            SqlHoldings(ledger.connection, host.taken(), host.orphaned()),
             scope=SCOPE,
             now=boottime(),
             cooldown=network.cooldown,

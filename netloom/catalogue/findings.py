@@ -139,15 +139,15 @@ ENTRIES = (
         "If some rest, wait: `netloom pools` tells when the next is free. If none does, delete what is not "
         "needed (`netloom gc --dry-run` shows what is left over), or give the network another pool: "
         "`netloom up --network NAME --pool CIDR … --pool NEW_CIDR`, with every pool that it has, since those "
-        "that are not named go; `netloom status` prints the whole command.",
+        "that are not named go; `netloom status` says how, word for word.",
     ),
     _entry(
         "pool-nearly-exhausted",
         "few addresses are left",
         "The pools of a network are nearly used up.",
         "Give the network another pool before it is: `netloom up --network NAME --pool CIDR … --pool "
-        "NEW_CIDR`, with every pool that it has, since those that are not named go; `netloom status` prints "
-        "the whole command.",
+        "NEW_CIDR`, with every pool that it has, since those that are not named go; `netloom status` says "
+        "how, word for word.",
     ),
     _entry(
         "pool-overlap",

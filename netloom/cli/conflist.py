@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..agent.install import Receipt, read
+from ..agent.install import Receipt, digest, read
 from ..agent.networks import FILE, check_network, node_networks, plugin_of
 from ..cni import CNIError, parse_network
 from ..cni.load import LISTS
@@ -73,7 +73,7 @@ class Decision(Struct, frozen=True):
 def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> Decision:
     """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong."""
     given = _checked(given)
-    path = _place(directory, given.network or DEFAULT_NAME)
+    path = _place(directory, given.network or DEFAULT_NAME, known)
     try:
         before = read(path)
     except OSError as cause:
@@ -95,7 +95,8 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
         if given.network not in (None, values.network) and not force:
             raise CommandFailed(
                 f"{path} is the network {values.network}, and containers on it are deleted by that name",
-                f"write a file of its own for {given.network}, or rename this one with --force",
+                f"write a file of its own for {given.network}: a copy of this one, with that name and other "
+                f"pools, such as {directory}/20-{given.network}.conflist; or rename this one with --force",
                 code="network-renamed",
                 status=CONFIGURATION,
             )
@@ -122,16 +123,26 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     )
 
 
-def _place(directory: str, name: str) -> str:
-    """Where the network is, if somebody has renamed its file, to have it sort elsewhere."""
+def _place(directory: str, name: str, known: Receipt) -> str:
+    """Where the network's file is. Somebody may have renamed it, to have it sort elsewhere."""
     path = os.path.join(directory, FILE)
     if os.path.lexists(path):
         return path
     try:
-        found = [it.path for it in node_networks(directory) if it.name == name and it.path.endswith(LISTS)]
+        found = {it.path: it.name for it in node_networks(directory) if it.path.endswith(LISTS)}
     except CNIError:
-        found = []
-    return min(found, default=path)
+        found = {}
+    same = [it for it in found if found[it] == name]
+    return min(same or filter(lambda it: _was_written(it, known), found), default=path)
+
+
+def _was_written(path: str, known: Receipt) -> bool:
+    """By `netloom up`, wherever it was then."""
+    try:
+        content = read(path)
+    except OSError:
+        return False
+    return content is not None and digest(content) in known.files.values()
 
 
 def is_as_written(content: bytes) -> bool:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
@@ -38,6 +38,7 @@ from .cni.target import add_cache_dir, plugin_dirs
 from .down_service import disable_service, forget_service, stop_service
 from .failure import CommandFailed, UsageError
 from .journal import explained, journal_path, ledger
+from .lost_journal import LostJournal, Watched
 from .output import complain, printable_line, require_output, say
 from .place import add_conf_dir, add_place
 from .privileges import require_root
@@ -45,6 +46,9 @@ from .purged import Kept, Purged
 from .receipts import require_receipt
 from .status import FAILED
 from .views import print_json
+
+if TYPE_CHECKING:
+    from ..journal import Ledger
 
 _NOTHING = "nothing of netloom was found: no agent, no journal, no network, no plugin"
 _KEPT_ALIVE = "containers keep their networks; what is deleted now is cleaned up by the next `netloom up`"
@@ -58,9 +62,13 @@ class StoppedAgent(Struct, frozen=True, kw_only=True):
 
 
 class Down(Struct, frozen=True, kw_only=True):
-    """What `netloom down` did. All but `agent` is there with `--purge` only."""
+    """What `netloom down` did. All but `agent` and `journal` is there with `--purge` only."""
 
     agent: Annotated[StoppedAgent, Meta(description="the process that served the plugin")]
+    journal: Annotated[
+        LostJournal | UnsetType,
+        Meta(description="only if somebody has moved, removed or replaced it: what the next agent lacks"),
+    ] = UNSET
     removed: Annotated[list[str] | UnsetType, Meta(description="what went")] = UNSET
     kept: Annotated[list[Kept] | UnsetType, Meta(description="what is not netloom's, and stayed")] = UNSET
     failed: Annotated[list[Kept] | UnsetType, Meta(description="what could not be removed")] = UNSET
@@ -95,15 +103,17 @@ def run(args: argparse.Namespace) -> int:
     if args.purge:
         require_receipt(args.state_dir)
     with undisturbed(place, args.timeout):
+        journal = None if args.purge else Watched(place)
         process = stop_service(place) or stop(place, args.timeout)
         purged = _purged(place, args) if args.purge else None
-        if purged is None:
+        lost = journal.lost() if journal else None
+        if purged is None and lost is None:  # a log beside another file is not that file's
             fold(journal_path(place.state_dir))
     if not args.json:
-        _show(process, purged, is_bare=process is None and not _is_installed(place, args))
+        _show(process, purged, lost, is_bare=process is None and not _is_installed(place, args))
     else:
         agent = StoppedAgent(change="not running" if process is None else "stopped", process=process)
-        done = Down(agent=agent)
+        done = Down(agent=agent, journal=UNSET if lost is None else lost)
         if purged is not None:
             done = Down(
                 agent=agent,
@@ -135,8 +145,12 @@ def _agreed(args: argparse.Namespace) -> bool:
         )
     try:
         with ledger(args) as journal:
+            orphans = _count_orphans(journal)
             count = 0 if journal is None else sum(journal.count().values())
         attachments = f"{count} attachment{'' if count == 1 else 's'}"
+        if orphans:
+            links = "link that belongs" if orphans == 1 else "links that belong"
+            attachments += f" and of {orphans} {links} to none"
     except CommandFailed:
         attachments = "all that is attached; how much that is, no journal tells any more"
     complain(
@@ -144,6 +158,19 @@ def _agreed(args: argparse.Namespace) -> bool:
         "Go on? [y/N]",
     )
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _count_orphans(journal: Ledger | None) -> int:
+    """Links that no attachment has: containers may use them, too."""
+    from ..agent.orphans import orphans_at
+    from ..journal import empty
+    from ..kernel import KernelError, Namespace
+
+    try:
+        with Namespace.own() as host:
+            return len(orphans_at(host, lambda ask: ask(journal or empty())))
+    except KernelError:  # whoever removes them says more
+        return 0
 
 
 def _is_installed(place: Place, args: argparse.Namespace) -> bool:
@@ -159,11 +186,14 @@ def _is_installed(place: Place, args: argparse.Namespace) -> bool:
         return True
 
 
-def _show(process: int | None, purged: Purged | None, *, is_bare: bool) -> None:
-    if purged is None and is_bare:
+def _show(process: int | None, purged: Purged | None, lost: LostJournal | None, *, is_bare: bool) -> None:
+    if purged is None and lost is None and is_bare:
         say(_NOTHING)
         return
     say("agent not running" if process is None else f"agent stopped: process {process}")
+    if lost is not None:
+        complain(*(printable_line(it) for it in (f"warning: {lost.warning()}", f"next:  {lost.advice()}")))
+        return
     if purged is None:
         say(_KEPT_ALIVE)
         return

@@ -75,7 +75,7 @@ def _masquerade(it: Masquerade | None) -> str:
     if it is None:
         return ""
     families = [name for name, on in (("IPv4", it.ipv4), ("IPv6", it.ipv6)) if on]
-    return f"{' and '.join(families)}, but to {', '.join(it.inside)}"
+    return f"{' and '.join(families)}, except to {', '.join(it.inside)}"
 
 
 def _netns(it: Netns) -> str:

@@ -30,8 +30,8 @@ _ADVICE = "look at the file that the message names, and do as it says"
 _FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
 # Of one that was taken from under an agent, and of one that is gone while none runs.
 TAKEN = (
-    "put it back (the same file, not a copy of it); or `netloom down`, put a copy back with `netloom journal "
-    "restore FILE` or begin with an empty one, `netloom up`: "
+    "put it back (the same file, not a copy of it); or `netloom down`, which names what can be put back with "
+    "`netloom journal restore FILE`, do that or begin with an empty one, `netloom up`: "
     f"{_FORGOTTEN}"
 )
 _GONE = (
@@ -142,17 +142,52 @@ def _is_there(path: str) -> bool:
     return True
 
 
+def taken(path: str, at: str) -> str:
+    """What to do about one that was taken from under an agent, which has told where it is by now."""
+    from ..journal.astray import is_rescued
+
+    if not at:
+        return TAKEN
+    restore = f"`netloom down`, `netloom journal restore {at}`, `netloom up`"
+    if is_rescued(at, path):
+        return f"the agent has written a copy of it: {restore}"
+    return f"it is {at} by now: put it back (the same file, not a copy of it); or {restore}"
+
+
+def _gone(path: str) -> str:
+    from ..journal.astray import rescued
+
+    copies = rescued(path)
+    if not copies:
+        return _GONE
+    return f"`netloom journal restore {copies[-1]}`, a copy that the last agent kept; then `netloom up`"
+
+
+def _has_links() -> bool:
+    """Whether somebody is attached, by what the kernel has."""
+    from ..kernel import KernelError, Namespace
+    from ..kernel.objects.link import link_names
+    from ..modes.names import host_link_of
+
+    try:
+        with Namespace.own() as host:
+            return any(host_link_of(it.name) == it.name for it in link_names(host).values())
+    except KernelError:
+        return False
+
+
 def _require_that_none_was(path: str) -> None:
     """That nothing is written down may be said of a machine that never had a journal, and of no other."""
     state_dir = os.path.dirname(path)
-    if os.path.exists(f"{path}.lock"):  # which stays as long as the journal does
+    # The lock stays as long as the journal does; links do, whoever takes both away.
+    if os.path.exists(f"{path}.lock") or _has_links():
         from .agent_process import Place, holder
 
         process = holder(Place(state_dir, ""))
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
             f"the journal {path} is gone{under}: what is attached is unknown",
-            TAKEN if process else _GONE,
+            TAKEN if process else _gone(path),
             code="journal-gone",
         )
     if state_dir != default_state_dir() and not os.path.isdir(state_dir):

@@ -7,7 +7,8 @@ one, and its `max_conf_num` is 1). CRI-O and podman log what they cannot load, a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 
 from ..cni import CNIError, NetworkConfig
 from ..cni.config import network_from_plugin
@@ -44,18 +45,33 @@ def of_later_files(directory: str, told: Collection[str] = ()) -> Iterator[Findi
 
 
 def of_files_before(ours: str) -> Iterator[Finding]:
-    """Of others' networks that runtimes take instead of this file's."""
-    for path in files_before(ours):
-        network = _loadable(path)
-        if network is not None:
+    """Of the network that runtimes take instead of this file's: of several before it, the first."""
+    found = {path: network for path in files_before(ours) if (network := _loadable(path)) is not None}
+    for path, network in list(found.items())[:1]:
+        more = f", as {len(found) - 1} more {'does' if len(found) == 2 else 'do'}" if len(found) > 1 else ""
+        yield Finding(
+            code="network-shadowed",
+            severity="warning",
+            subject=path,
+            text=f"{path} (network {network.name}) sorts before {os.path.basename(ours)}{more}: a runtime "
+            "that takes the first file of a directory, as containerd and CRI-O do, takes that one",
+            next=f"move it away if containers are to get netloom's ({_away(path)}), or rename one of the two",
+        )
+
+
+def of_same_name(names: Mapping[str, str]) -> Iterator[Finding]:
+    """Of networks, by their files, that have several."""
+    paths: dict[str, list[str]] = {}
+    for path, name in names.items():
+        paths.setdefault(name, []).append(path)
+    for name, found in paths.items():
+        if len(found) > 1:
             yield Finding(
-                code="network-shadowed",
+                code="network-twice",
                 severity="warning",
-                subject=path,
-                text=f"{path} (network {network.name}) sorts before {os.path.basename(ours)}: a runtime that "
-                "takes the first file of a directory, as containerd and CRI-O do, takes that one",
-                next=f"move it away if containers are to get netloom's ({_away(path)}), or rename one of "
-                "the two",
+                subject=name,
+                text=f"network {name} has {len(found)} files: {', '.join(sorted(found))}",
+                next="remove all but one of them, or give each a `name` of its own",
             )
 
 
@@ -100,7 +116,8 @@ def _finding(path: str, text: str, severity: Severity) -> Finding:
 def _away(path: str) -> str:
     from .quoting import for_shell  # which a node that is well never needs
 
-    return f"`mv {for_shell(path)} {for_shell(f'{path}.off')}`"
+    free = (f"{path}.off{number or ''}" for number in count())
+    return f"`mv {for_shell(path)} {for_shell(next(it for it in free if not os.path.lexists(it)))}`"
 
 
 def _files(directory: str) -> list[str]:

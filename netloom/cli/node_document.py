@@ -27,6 +27,10 @@ class PoolStatus(Struct, frozen=True, kw_only=True):
     capacity: Annotated[int, Meta(description="addresses that it can give in all")]
     held: Annotated[int | None, Meta(description="addresses of attachments")]
     resting: Annotated[int | None, Meta(description="addresses that were given back and wait for a while")]
+    orphaned: Annotated[
+        int | None,
+        Meta(description="addresses of links that belong to no attachment: a container may use them"),
+    ]
     free: Annotated[int | None, Meta(description="addresses that an ADD may have now")]
 
 

@@ -135,7 +135,7 @@ def of_networks(
 
 
 def _broken(path: str, error: str) -> Finding:
-    anew = _WRITE_ANEW if os.path.basename(path) == FILE else ""
+    anew = _WRITE_ANEW if os.path.basename(path) == FILE and os.path.isfile(path) else ""
     return Finding(code="network-broken", text=f"{path}: {error}", next=f"{_MEND}{anew}", subject=path)
 
 
@@ -152,7 +152,7 @@ def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity
 def _nearly_exhausted(network: NetworkStatus) -> Iterator[Finding]:
     for of_family in (_of_family(network.pools, ":"), _of_family(network.pools, ".")):
         capacity = sum(it.capacity for it in of_family)
-        held = sum(it.held or 0 for it in of_family)
+        held = sum((it.held or 0) + (it.orphaned or 0) for it in of_family)
         if capacity and held >= capacity * _NEARLY:
             names = ", ".join(it.cidr for it in of_family)
             yield _of_network(

@@ -28,7 +28,7 @@ from . import node_findings as findings
 from .agent_presence import presence
 from .agent_process import Place, Running
 from .failure import CommandFailed
-from .journal import TAKEN, journal_path, ledger
+from .journal import journal_path, ledger, taken
 from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unreadable
 from .place import intents_dir
 from .views import shown_ip
@@ -51,7 +51,7 @@ def report(args: argparse.Namespace) -> Status:
             known = journal or empty()
             if agent is None and journal:  # one that runs would know
                 _require_whole(journal, journal_path(args.state_dir))
-            host = _host(agent)
+            host = _host(agent, known)
             described = [_network(it, known, host) for it in networks]
             attachments, outside = known.count(), _outside(pools, described, known)
     except CommandFailed as error:
@@ -70,7 +70,7 @@ def report(args: argparse.Namespace) -> Status:
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
             *findings.of_networks(described, unreadable, args.conf_dir),
-            *_of_files(args, [it.path for it in networks], [it.path for it in unreadable]),
+            *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),
             *overlaps,
             *findings.of_intents(intents, intents_dir(args), agent is not None),
         ]
@@ -122,7 +122,9 @@ def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -
     if not agent.info.has_journal:
         path = journal_path(args.state_dir)
         became = "is not the agent's: somebody has put it there" if os.path.exists(path) else "is gone"
-        raise CommandFailed(f"the journal {path} {became}", TAKEN, code="journal-gone")
+        raise CommandFailed(
+            f"the journal {path} {became}", taken(path, agent.info.journal_at), code="journal-gone"
+        )
 
 
 def _require_whole(journal: Ledger, path: str) -> None:
@@ -131,15 +133,26 @@ def _require_whole(journal: Ledger, path: str) -> None:
     require_whole(journal.connection, path)
 
 
-def _host(agent: Running | None) -> Host | None:
-    """With the orphans that the agent knows of: to look for them takes longer than all else here."""
+def _host(agent: Running | None, known: Ledger | None = None) -> Host | None:
+    """With the orphans that the agent knows of: to look for them takes longer than all else here.
+
+    Without an agent, somebody has to.
+    """
     try:
         with Namespace.own() as namespace:
             found = look_at(namespace)
+            if agent is None:
+                return found if known is None else replace(found, orphans=_orphans(namespace, known))
     except KernelError:
         return None
-    orphans = {} if agent is None else agent.info.orphans
+    orphans = agent.info.orphans
     return replace(found, orphans={link: frozenset(map(packed_ip, ips)) for link, ips in orphans.items()})
+
+
+def _orphans(host: Namespace, known: Ledger) -> Mapping[str, frozenset[bytes]]:
+    from ..agent.orphans import orphans_at
+
+    return orphans_at(host, lambda ask: ask(known))
 
 
 def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
@@ -157,7 +170,7 @@ def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
 
 
 def _of_files(
-    args: argparse.Namespace, ours: Collection[str], unreadable: Collection[str]
+    args: argparse.Namespace, ours: Mapping[str, str], unreadable: Collection[str]
 ) -> Iterator[Finding]:
     """What keeps runtimes from the networks, whatever the agent can do; nobody minds where there are none."""
     if not ours and not unreadable:
@@ -165,6 +178,7 @@ def _of_files(
     yield from network_order.of_first_file(args.conf_dir, unreadable)
     if ours:
         yield from network_order.of_files_before(min(ours))
+        yield from network_order.of_same_name(ours)
     # Who looks at another place has not asked for those.
     if getattr(args, "plugin_dir", None) is None:
         yield from plugin_places.of_installed(args.state_dir)
@@ -208,20 +222,22 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
     pools: tuple[PoolStatus, ...] = ()
     lacking = exhausted = ""
     if network is not None:
-        holdings = SqlHoldings((known or empty()).connection)
+        orphaned = host.orphaned() if host else frozenset()
+        holdings = SqlHoldings((known or empty()).connection, orphaned, orphaned)
         pools = tuple(
             PoolStatus(
                 cidr=it.cidr,
                 capacity=it.capacity,
-                held=it.held if known else None,
+                held=it.held - it.orphaned if known else None,
                 resting=it.resting if known else None,
+                orphaned=it.orphaned if known else None,
                 free=it.free if known else None,
             )
             for it in usage(network.pools, holdings, SCOPE, boottime(), network.cooldown)
         )
         lacking = host.lacks(network.pools, network.mtu) if host else ""
         if known and host and not lacking:
-            others = SqlHoldings(known.connection, host.taken())
+            others = SqlHoldings(known.connection, host.taken(), orphaned)
             exhausted = (
                 would_allocate(network.pools, others, scope=SCOPE, now=boottime(), cooldown=network.cooldown)
                 or ""

@@ -18,7 +18,7 @@ from math import log2
 
 from .arguments import add_json
 from .finding_view import finding_lines
-from .node_document import Status
+from .node_document import PoolStatus, Status
 from .node_report import is_well, report
 from .output import say
 from .place import add_conf_dir, add_place
@@ -30,8 +30,9 @@ OUTPUT = Status
 
 _COUNTABLE = 10**9
 _SHOWN = 3
-_WELL = "all is well: containers can be attached"
 _WORKS = "containers can be attached"
+_WELL = f"all is well: {_WORKS}"
+_FURTHER = "`netloom doctor` looks further, at runtimes, firewalls and the kernel"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,17 +53,30 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(found: Status) -> None:
     say(*table(_facts(found)))
-    pools = [
-        (network.name, pool.cidr, *map(_counted, (pool.capacity, pool.held, pool.resting, pool.free)))
-        for network in found.networks
-        for pool in network.pools
-    ]
+    pools = [(network.name, pool) for network in found.networks for pool in network.pools]
     if pools:
-        say("", *table(pools, ["NETWORK", "POOL", "CAPACITY", "HELD", "RESTING", "FREE"]))
+        say("", *_table_of(pools))
     for it in found.findings:
         say("", *finding_lines(it))
     if is_well(found):
-        say("", _WORKS if found.findings else _WELL)
+        say("", f"{_WORKS if found.findings else _WELL}; {_FURTHER}")
+
+
+def _table_of(pools: Sequence[tuple[str, PoolStatus]]) -> list[str]:
+    """What orphans have is told where there are some."""
+    shown: list[tuple[str, list[int | None]]] = [
+        ("CAPACITY", [it.capacity for _, it in pools]),
+        ("HELD", [it.held for _, it in pools]),
+        ("RESTING", [it.resting for _, it in pools]),
+        ("ORPHANED", [it.orphaned for _, it in pools]),
+        ("FREE", [it.free for _, it in pools]),
+    ]
+    columns = [(name, numbers) for name, numbers in shown if name != "ORPHANED" or any(numbers)]
+    rows = [
+        (name, pool.cidr, *(_counted(numbers[row]) for _, numbers in columns))
+        for row, (name, pool) in enumerate(pools)
+    ]
+    return table(rows, ["NETWORK", "POOL", *(name for name, _ in columns)])
 
 
 def _facts(found: Status) -> list[tuple[str, str]]:

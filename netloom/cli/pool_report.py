@@ -10,9 +10,10 @@ from math import inf
 from msgspec.structs import replace
 
 from ..agent.another_pool import remedy_of
-from ..agent.host import look_at
+from ..agent.host import Host, look_at
 from ..agent.network import Network
 from ..agent.networks import NodeNetwork, node_networks
+from ..agent.orphans import orphans_at
 from ..agent.scope import SCOPE
 from ..catalogue import entry
 from ..cni import CNIError
@@ -20,6 +21,7 @@ from ..findings import Finding, Severity
 from ..ipam import Pool, PoolUsage, SqlHoldings, free_addresses, usage
 from ..ipam.pressure import least_rest
 from ..ipam.ranges import Range
+from ..ipam.usage import in_words
 from ..journal import Ledger, boottime, empty
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
@@ -33,11 +35,11 @@ _NEARLY = 90.0
 
 def report(args: argparse.Namespace) -> Pools:
     networks, broken = _networks(args)
-    hosts = _host_addresses()
     with ledger(args) as journal:
         known = journal or empty()
+        host = _host(known)
         shared = _shared(networks)
-        counted = {pool: _shown(pool, of, known, hosts) for pool, of in shared.items()}
+        counted = {pool: _shown(pool, of, known, host) for pool, of in shared.items()}
         full = {pool for pool, it in counted.items() if it.free == 0}
         shown = [
             replace(it, next_free=_next_free(pool, shared[pool].values(), full, known)) if it.resting else it
@@ -66,12 +68,13 @@ def _broken(path: str, text: str) -> Finding:
     return Finding(code="network-broken", text=text, next=remedy, subject=path, severity="warning")
 
 
-def _host_addresses() -> frozenset[bytes]:
+def _host(known: Ledger) -> Host:
+    """Before anything is read: a link that is made meanwhile must not be taken for an orphan."""
     try:
         with Namespace.own() as host:
-            return look_at(host).addresses
+            return replace(look_at(host), orphans=orphans_at(host, lambda ask: ask(known)))
     except KernelError:
-        return frozenset()
+        return Host()
 
 
 def _shared(networks: Iterable[NodeNetwork]) -> dict[Pool, dict[str, Network]]:
@@ -84,12 +87,13 @@ def _shared(networks: Iterable[NodeNetwork]) -> dict[Pool, dict[str, Network]]:
     return found
 
 
-def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, hosts: frozenset[bytes]) -> PoolShown:
+def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, host: Host) -> PoolShown:
     now = boottime()
     rest = max(it.cooldown for it in networks.values())
-    (used,) = usage([pool], SqlHoldings(known.connection), SCOPE, now, rest)
+    orphaned = host.orphaned() - host.addresses
+    (used,) = usage([pool], SqlHoldings(known.connection, orphaned, orphaned), SCOPE, now, rest)
     # The host's own that no attachment holds: an ADD passes them over.
-    own = sum(1 for ip in hosts if ip in pool and known.holder(SCOPE, ip) is None)
+    own = sum(1 for ip in host.addresses if ip in pool and known.holder(SCOPE, ip) is None)
     free = max(used.free - own, 0)
     return PoolShown(
         networks=list(networks),
@@ -99,8 +103,9 @@ def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, hosts: fr
         gateway="" if pool.gateway is None else shown_ip(pool.gateway),
         exclude=[_range(it, pool.width) for it in pool.excluded],
         capacity=used.capacity,
-        held=used.held,
+        held=used.held - used.orphaned,
         resting=used.resting,
+        orphaned=used.orphaned,
         host=own,
         free=free,
         percent=round(100 * (used.capacity - free) / used.capacity, 2),
@@ -169,7 +174,8 @@ def _said(those: Sequence[PoolShown]) -> str:
     sharing = [name for name in those[0].networks if all(name in it.networks for it in those)]
     held, resting = sum(it.held for it in those), sum(it.resting for it in those)
     many = "" if len(those) == 1 else "s"
-    return f"pool{many} {names} of {', '.join(sharing)}: {held} held and {resting} resting"
+    taken = in_words(held, resting, sum(it.orphaned for it in those))
+    return f"pool{many} {names} of {', '.join(sharing)}: {taken}"
 
 
 def _of_pools(

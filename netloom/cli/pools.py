@@ -37,6 +37,7 @@ _HEADER = (
     "CAPACITY",
     "HELD",
     "RESTING",
+    "ORPHANED",
     "FREE",
     "USED",
     "NEXT FREE",
@@ -45,7 +46,7 @@ _HEADER = (
 
 
 class PoolShown(Struct, frozen=True, kw_only=True, rename={"next_free": "nextFree"}):
-    """A pool of addresses. `held`, `resting`, `host` and `free` are together its capacity."""
+    """A pool of addresses. `held`, `resting`, `orphaned`, `host` and `free` are together its capacity."""
 
     networks: Annotated[list[str], Meta(description="networks that give addresses from it")]
     cidr: Annotated[str, Meta(description="the pool")]
@@ -56,6 +57,9 @@ class PoolShown(Struct, frozen=True, kw_only=True, rename={"next_free": "nextFre
     capacity: Annotated[int, Meta(description="addresses that can be given")]
     held: Annotated[int, Meta(description="by attachments")]
     resting: Annotated[int, Meta(description="released, and not given again yet")]
+    orphaned: Annotated[
+        int, Meta(description="of links that belong to no attachment: a container may use them")
+    ]
     host: Annotated[int, Meta(description="the host's own, which no container gets")]
     free: Annotated[int, Meta(description="that an ADD may have now")]
     percent: Annotated[float, Meta(description="of the capacity that is not free")]
@@ -146,6 +150,7 @@ def _row(it: PoolShown) -> list[str]:
         counted(it.capacity),
         counted(it.held),
         counted(it.resting),
+        counted(it.orphaned) if it.orphaned else "-",
         counted(it.free),
         used(it),
         "-" if it.next_free is None else _moment(it.next_free),

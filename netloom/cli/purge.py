@@ -17,7 +17,7 @@ from functools import partial
 from ..agent.install import PLUGIN, RECEIPT, receipt
 from ..agent.node import boot_id, namespace_of
 from ..agent.planned import readable_plan, remnants_of
-from ..journal import Attachment, Damaged, Journal, Ledger
+from ..journal import Attachment, Damaged, Journal, Ledger, Unwritable
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_table
@@ -44,9 +44,10 @@ _STATE = (
     "journal.db-wal", "journal.db-shm", "journal.db", "journal.db.lock", "agent.log", "agent.log.1",
     RECEIPT,
 )  # fmt: skip
-# Copies that were kept before a migration and before an import, and what one that was cut off has left.
+# Copies that were kept before a migration and before an import, those of a journal that was removed, and
+# what one that was cut off has left.
 _COPIES = re.compile(
-    r"journal\.db\.(backup|replaced)-\d+(-wal|-shm)?"
+    r"journal\.db\.(backup|replaced|rescued)-\d+(-wal|-shm)?"
     r"|\.journal\.db.*\.(netloom-)?new(-journal|-wal|-shm)?"
 )
 _INTENTS = (".del", ".unreadable")
@@ -54,7 +55,7 @@ _INTENTS = (".del", ".unreadable")
 
 def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     done = Purged([], [], [], [])
-    networks = Networks(conf_dir)
+    networks = Networks(conf_dir, done)
     files = Files(place.state_dir, conf_dir, done)
     plugins = [*files.plugins, *(os.path.join(it, PLUGIN) for it in plugin_dirs())]
     files.remove_networks()
@@ -112,7 +113,8 @@ def _detached(journal: Journal, dataplane: Dataplane, done: Purged) -> Owners:
         batch = rows[start : start + _AT_A_TIME]
         requests = [(row, _removal(journal, dataplane, row)) for row in batch]
         gone = [row for row, request in requests if _ended(row, request, done)]
-        journal.change(partial(_forget, gone)).result()
+        with suppress(Unwritable):  # as on a full disk: the journal goes in the end, with all that it says
+            journal.change(partial(_forget, gone)).result()
     return known
 
 

@@ -13,6 +13,7 @@ from ..agent.install import (
     PLUGIN,
     NotBuilt,
     Receipt,
+    digest,
     is_plugin,
     keep_receipt,
     read,
@@ -22,6 +23,8 @@ from ..agent.install import (
     take_away,
 )
 from ..agent.networks import FILE
+from ..cni import CNIError
+from ..cni.load import LISTS, config_files
 from . import own_units
 from .cni.target import plugin_dirs
 from .conflist import is_as_written
@@ -75,13 +78,20 @@ class Files:
         return bool(left.left)
 
     def _find_unknown(self, conf_dir: str) -> None:
-        path = os.path.join(conf_dir, FILE)
-        content = _content(path)
-        if path not in self._known.everything and content is not None and is_as_written(content):
-            self._known = self._known.adding(path, content)
+        for path, content in _conflists(conf_dir):
+            if self._is_network_of_ours(path, content):
+                self._known = self._known.adding(path, content)
         if not self.plugins:
             for path, content in _found_plugins():
                 self._known = self._found(path, content)
+
+    def _is_network_of_ours(self, path: str, content: bytes) -> bool:
+        """Also one that was renamed since. One that is known by its path is judged by that."""
+        known = self._known.everything
+        if path in known:
+            return False
+        is_the_usual = os.path.basename(path) == FILE and is_as_written(content)
+        return is_the_usual or digest(content) in known.values()
 
     def _find_units(self) -> None:
         for path, content in own_units.left(self._state_dir).items():
@@ -112,6 +122,17 @@ class Files:
             if not of_networks:
                 why += f"; {receipt_path(self._state_dir)} remembers it"
             self._done.kept.append(Kept(path, why))
+
+
+def _conflists(conf_dir: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        paths = config_files(conf_dir, LISTS)
+    except CNIError:
+        return  # as `Networks` tells
+    for path in paths:
+        content = _content(path)
+        if content is not None:
+            yield path, content
 
 
 def _found_plugins() -> Iterator[tuple[str, bytes]]:

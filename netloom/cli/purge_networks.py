@@ -6,16 +6,21 @@ import os
 from collections.abc import Iterable, Iterator
 
 from ..agent.networks import found_in
-from .purged import Kept
+from ..cni import CNIError
+from .purged import Kept, Purged
 
-_NOT_OURS = "it is not as `netloom up` would have written it, so somebody may need it"
+_NOT_OURS = "it is not as `netloom up` has written it, so somebody may need it"
 
 
 class Networks:
     """As they were when the purge began."""
 
-    def __init__(self, conf_dir: str) -> None:
-        networks, problems = found_in(conf_dir)
+    def __init__(self, conf_dir: str, done: Purged) -> None:
+        try:
+            networks, problems = found_in(conf_dir)
+        except CNIError as error:
+            networks, problems = [], []
+            done.warnings.append(f"files of networks were left alone: {error}")
         self._paths = {it.path: f"network {it.name}" for it in networks}
         # That name our plugin, and cannot be read.
         self._paths |= {it.path: "its network" for it in problems}

@@ -48,7 +48,11 @@ OUTPUT = Up
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--network", metavar="NAME", help=f"the network's name (default {DEFAULT_NAME})")
+    parser.add_argument(
+        "--network",
+        metavar="NAME",
+        help=f"the name of the one network that it writes (default {DEFAULT_NAME}); others are by hand",
+    )
     parser.add_argument(
         "--pool",
         metavar="CIDR",

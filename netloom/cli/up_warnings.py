@@ -8,11 +8,10 @@ from collections.abc import Iterable
 
 from .. import __version__
 from ..agent.networks import NodeNetwork, node_networks
-from ..kernel import Namespace
+from ..cni.versions import parse
 from . import network_order, overlap
-from .conflist import Decision
-from .doctor import runtimes
-from .doctor.ground import Ground
+from .conflist import DEFAULT_VERSION, Decision
+from .doctor.runtimes import of_runtimes
 from .node_report import obstacles, report
 from .place import SOCKET
 from .up_agent import AgentPart
@@ -23,10 +22,11 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
     return [
         *_of_agent(args, agent),
         *_of_order(wrote.path),
+        *_of_version(args, wrote),
         *_of_keys(wrote),
         *_of_families(wrote),
         *_of_pools(it for it in networks if it.path == wrote.path),
-        *_of_runtimes(args),
+        *(f"{it.text}; {it.next}" for it in of_runtimes(args)),
     ]
 
 
@@ -53,14 +53,18 @@ def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:
 
 
 def _of_order(path: str) -> list[str]:
-    blocked = [f"{it.text}; {it.next}" for it in network_order.of_first_file(os.path.dirname(path))]
-    first = [it.subject for it in network_order.of_files_before(path)]
-    if blocked or not first:
-        return blocked
-    sorts, that = ("sorts", "that one") if len(first) == 1 else ("sort", os.path.basename(first[0]))
+    blocking = list(network_order.of_first_file(os.path.dirname(path)))
+    return [f"{it.text}; {it.next}" for it in blocking or network_order.of_files_before(path)]
+
+
+def _of_version(args: argparse.Namespace, wrote: Decision) -> list[str]:
+    """Of one that was asked for: what a runtime says that does not know it names no cause."""
+    version = args.cni_version
+    if version is None or parse(version) <= parse(DEFAULT_VERSION) or version != wrote.values.cni_version:
+        return []
     return [
-        f"{', '.join(first)} {sorts} before {os.path.basename(path)}: a runtime that takes the first file "
-        f"of a directory, as containerd does, takes {that}"
+        f"cniVersion {version} is too new for podman 4 and for containerd before 2.0, which know "
+        f"{DEFAULT_VERSION} at most; `netloom up --cni-version {DEFAULT_VERSION}` takes it back"
     ]
 
 
@@ -84,11 +88,3 @@ def _of_families(wrote: Decision) -> list[str]:
 def _of_pools(written: Iterable[NodeNetwork]) -> list[str]:
     pools = [pool for it in written if it.network for pool in it.network.pools]
     return overlap.warnings_of(pools, overlap.host_networks())
-
-
-def _of_runtimes(args: argparse.Namespace) -> list[str]:
-    """Those that will not find the network or the plugin, as `netloom doctor` has it."""
-    # By all places at which the plugin is by now, and not by the one that was asked for alone.
-    everywhere = argparse.Namespace(**{**vars(args), "plugin_dir": None})
-    with Namespace.own() as host:
-        return [f"{it.text}; {it.next}" for it in runtimes.look(Ground(everywhere, host))]

@@ -29,6 +29,9 @@ class Holdings(Protocol):
     def tally(self, scope: str, low: bytes, high: bytes, since: float) -> tuple[int, int]:
         """How many of a range are held, and how many were released after a moment."""
 
+    def orphaned(self, scope: str, low: bytes, high: bytes) -> int:
+        """How many of those of a range that are held are so by links without an attachment."""
+
     def longest_resting(self, scope: str, low: bytes, high: bytes) -> tuple[float, bytes] | None:
         """The released address of a range that was released first, and when."""
 

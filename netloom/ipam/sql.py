@@ -33,12 +33,19 @@ _MOVE = (
 class SqlHoldings:
     """Reads and moves cursors within whatever transaction the connection is in.
 
-    `others` are addresses that somebody holds of whom no table knows, such as the host itself.
+    `others` are addresses that somebody holds of whom no table knows, such as the host itself; `orphaned` are
+    those of them that links without an attachment have.
     """
 
-    def __init__(self, connection: sqlite3.Connection, others: frozenset[bytes] = frozenset()) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        others: frozenset[bytes] = frozenset(),
+        orphaned: frozenset[bytes] = frozenset(),
+    ) -> None:
         self._execute = connection.execute
         self._others = others
+        self._orphaned = orphaned & others
 
     def released_at(self, scope: str, ip: bytes) -> float:
         if ip in self._others:
@@ -61,6 +68,13 @@ class SqlHoldings:
             held += row is None or row[0] is not None
             resting -= row is not None and row[0] is not None and row[0] > since
         return held, resting
+
+    def orphaned(self, scope: str, low: bytes, high: bytes) -> int:
+        if not self._orphaned:
+            return 0
+        found = (ip for ip in self._others_in(low, high) if ip in self._orphaned)
+        rows = (self._execute(_RELEASED, (scope, ip)).fetchone() for ip in found)
+        return sum(row is None or row[0] is not None for row in rows)
 
     def longest_resting(self, scope: str, low: bytes, high: bytes) -> tuple[float, bytes] | None:
         rows = self._execute(_LONGEST, (scope, low, high, len(low)))

@@ -19,13 +19,17 @@ _TRIES = 4
 
 
 class PoolUsage(Struct, frozen=True):
-    """`free` are those that an ADD may have now; one whose rest is over is among them."""
+    """`free` are those that an ADD may have now; one whose rest is over is among them.
+
+    `orphaned` are those of the held that links without an attachment have.
+    """
 
     cidr: str
     capacity: int
     held: int
     resting: int
     free: int
+    orphaned: int = 0
 
 
 def usage(
@@ -36,12 +40,13 @@ def usage(
 
 
 def _usage(pool: Pool, holdings: Holdings, scope: str, since: float) -> PoolUsage:
-    held = resting = 0
+    held = resting = orphaned = 0
     for low, high in pool.spans(0, pool.capacity):
         more_held, more_resting = holdings.tally(scope, low, high, since)
         held += more_held
         resting += more_resting
-    return PoolUsage(pool.cidr, pool.capacity, held, resting, pool.capacity - held - resting)
+        orphaned += holdings.orphaned(scope, low, high)
+    return PoolUsage(pool.cidr, pool.capacity, held, resting, pool.capacity - held - resting, orphaned)
 
 
 def would_allocate(
@@ -73,12 +78,20 @@ def shortage(
     family: Family, counted: Sequence[PoolUsage], oldest: Resting | None, now: float, cooldown: float
 ) -> str:
     """The sentence for somebody who gets no address: where there is none, and when there will be one."""
-    full = ", ".join(f"{it.cidr} has {it.held} held and {it.resting} resting" for it in counted)
+    full = ", ".join(
+        f"{it.cidr} has {in_words(it.held - it.orphaned, it.resting, it.orphaned)}" for it in counted
+    )
     if oldest is None:
         remedy = "detach something, or give the network another pool"
     else:
         remedy = f"{READY} {math.ceil(oldest.ready_in(now, cooldown))} s"
     return f"no IPv{family} address is left: {full}; {remedy}"
+
+
+def in_words(held: int, resting: int, orphaned: int) -> str:
+    """What addresses are that are not free. Nobody looks for links without an attachment by himself."""
+    links = "a link without an attachment has" if orphaned == 1 else "links without an attachment have"
+    return f"{held} held and {resting} resting" + (f", and {orphaned} that {links}" if orphaned else "")
 
 
 def free_addresses(

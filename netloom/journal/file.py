@@ -8,7 +8,7 @@ import time
 from contextlib import closing, suppress
 
 from ..failpoints import reach
-from . import backup, schema
+from . import backup, manner, schema
 from .errors import Damaged, JournalError, Missing, NotMigrated, Unreadable, Unwritable
 from .kinds import require_database
 from .ledger import Ledger
@@ -99,30 +99,26 @@ def _quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def as_it_is(path: str) -> tuple[sqlite3.Connection, int]:
-    """For looking at the file itself, and its schema. Raises `JournalError`."""
+def as_it_is(path: str, *, is_copy: bool = False) -> tuple[sqlite3.Connection, int]:
+    """For looking at the file itself, and its schema. Raises `JournalError`.
+
+    Of a copy, which no agent writes, nothing is left beside it: SQLite would make a log for its own use.
+    """
     require_database(path)
-    how = "mode=ro&immutable=1" if _is_still(path) else "mode=ro"
+    how = manner.of(path, is_copy=is_copy)
     try:
         connection = sqlite3.connect(
             f"file:{_quoted(path)}?{how}", uri=True, isolation_level=None, timeout=5, check_same_thread=False
         )
         try:
+            if how == manner.ALONE:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             return connection, schema.require_known(connection, path)
         except BaseException:
             connection.close()
             raise
     except sqlite3.DatabaseError as cause:
         raise explained(path, cause, reading=True) from None
-
-
-def _is_still(path: str) -> bool:
-    """Whether nobody can change it: on a read-only disk, SQLite cannot make what it needs beside a WAL."""
-    try:
-        is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
-    return is_read_only and not os.path.exists(f"{path}-wal")
 
 
 def in_memory(connection: sqlite3.Connection) -> Ledger:

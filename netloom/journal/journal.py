@@ -25,6 +25,7 @@ from typing import Any, Self, TypeVar
 from ..failpoints import reach
 from ..waiting import until_done
 from . import file
+from .astray import Astray
 from .errors import Closed
 from .file import explained, name_of, opened, read_only, was_not_kept
 from .ledger import Ledger
@@ -81,10 +82,13 @@ class _Reader:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
+    def open(self) -> None:
+        """Before anybody asks: by then, another file may be at the path."""
+        self._connection = read_only(self._path)
+
     def ask(self, question: Change[T]) -> T:
         with self._lock:
-            if self._connection is None:
-                self._connection = read_only(self._path)
+            assert self._connection is not None
             try:
                 return question(Ledger(self._connection))
             except sqlite3.DatabaseError as cause:
@@ -114,6 +118,7 @@ class Journal:
         # Whether the disk failed to take something.
         self._is_doubtful = False
         self._glance, self._survey = _Reader(path), _Reader(path)
+        self._saving: Answer[None] | None = None
         # Why the last write failed, or nothing; and when one last succeeded.
         self.trouble = ""
         self.written = 0.0
@@ -125,7 +130,9 @@ class Journal:
                 take_back(path, lent_with)
             self._connection = opened(path)
             (self.schema,) = self._connection.execute("PRAGMA user_version").fetchone()
-            self._file = os.stat(path)
+            self._astray = Astray(path, os.stat(path))
+            self._glance.open()
+            self._survey.open()
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
             self._thread.start()
         except BaseException:
@@ -169,10 +176,19 @@ class Journal:
 
     def is_in_place(self) -> bool:
         """Whether the file that we write is the one at its path."""
-        try:
-            return os.path.samestat(os.stat(self.path), self._file)
-        except OSError:
-            return False
+        return self._astray.is_in_place()
+
+    def where(self) -> str:
+        """Of a file that is not in place: where all of it can be had from by now; empty if it cannot."""
+        return self._astray.where()
+
+    def save(self) -> None:
+        """For a file that is not in place: what is in the log goes to the file. Nobody waits for it.
+
+        To be done again and again: of what is written from now on, the log may have a part, too.
+        """
+        if self._saving is None or self._saving.done():
+            self._saving = self._asked(_Job(lambda ledger: self._astray.save(ledger.connection)))
 
     def log(self, operation: Operation) -> None:
         """Goes to disk with the next change, or soon without one. Nobody waits for it."""
@@ -199,8 +215,13 @@ class Journal:
         self._thread.join()
         self._glance.close()
         self._survey.close()
+        is_astray = not self.is_in_place()
+        if is_astray:
+            self._astray.save(self._connection, is_last=True)
         with suppress(sqlite3.Error):
             self._connection.close()
+        if is_astray:
+            self._astray.tidy()
         os.close(self._lock_fd)
 
     def _asked(self, job: _Job) -> Answer[Any]:

@@ -52,7 +52,7 @@ def take_back(path: str, version: int) -> None:
 
 
 def _put(copy: str, journal: sqlite3.Connection) -> None:
-    connection, _ = as_it_is(copy)
+    connection, _ = as_it_is(copy, is_copy=True)
     with closing(connection), closing(in_memory(connection).connection) as before:
         gone = set(before.execute(_KEYS)) - _keys_of(journal, before)
         before.executemany(_MARK, gone)

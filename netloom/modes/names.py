@@ -32,7 +32,7 @@ class Names(NamedTuple):
 def names_of(key: AttachmentKey, attempt: int = 0) -> Names:
     import hashlib  # who only looks at names need not wait for it
 
-    digest = hashlib.sha256("\0".join((*key, str(attempt))).encode()).digest()
+    digest = hashlib.sha256("\0".join((*key, str(attempt))).encode("utf-8", "surrogateescape")).digest()
     return Names(PREFIX + digest.hex()[:11], "02:" + digest[-5:].hex(":"))
 
 

@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from netloom.cli.doctor.fixes import Fix, judged
 from netloom.cli.doctor.look import LOOKS
+from netloom.findings import Finding
 from netloom.kernel.objects.link import GROUP
 
 from ..agent.stage import eventually
@@ -240,6 +242,27 @@ def test_what_an_agent_can_mend_is_mended_by_it_at_once(machine: Machine) -> Non
     document = machine.run("doctor", "--json", "--fix").document
     assert {it["code"] for it in document["fixed"] if it["done"]} == {"netns-stale", "object-missing"}
     assert document["findings"] == []
+
+
+def test_an_element_whose_link_is_gone_is_removed_and_named(machine: Machine) -> None:
+    machine.end_agent()
+    machine.node.start("--tick", "600")
+    element = '{ "loomstray" . 10.78.0.9 }'
+    machine.node.inside("nft", "add", "element", "inet", "netloom", "sources4", element)
+    listed = found(machine)["element-orphaned"]
+    assert (listed["severity"], listed["subject"]) == ("error", "sources4 loomstray . 10.78.0.9")
+    shown = machine.on_a_terminal("doctor", "--fix").stdout
+    assert shown.startswith("done: sources4 loomstray . 10.78.0.9: ")
+    assert found(machine) == {}
+
+
+def test_what_is_found_afterwards_was_not_done() -> None:
+    said = {"code": "sysctl-forwarding", "text": "it is set"}
+    fixed = [Fix(**said, subject=it, done=True) for it in ("mended", "as before")]
+    left = [Finding(code="sysctl-forwarding", text="it is 0", subject="as before", next="set it")]
+    mended, other = judged(fixed, left)
+    assert (mended.done, mended.error) == (True, "")
+    assert (other.done, bool(other.error)) == (False, True)
 
 
 def test_a_dry_run_of_nothing_is_an_error_of_usage(machine: Machine) -> None:

@@ -546,3 +546,32 @@ def test_a_reader_that_has_seen_enough_is_no_error(shop: Shop) -> None:
     assert done.stderr is not None
     assert done.stderr.read() == b""
     done.stderr.close()
+
+
+def test_what_never_arrived_is_told_with_a_plugin_that_is_missing(machine: Machine) -> None:
+    machine.run("up", "--plugin-dir", str(machine.stage.plugins))
+    (machine.stage.plugins / "netloom").unlink()
+    found = machine.run("explain", "shop/nobody", "--json").document["findings"]
+    assert [it["subject"] for it in found if it["code"] == "plugin-missing"] == [
+        str(machine.stage.plugins / "netloom")
+    ]
+
+
+@pytest.mark.parametrize("word", ["\udcff", "a/\udcff/b", "\udcff/b"], ids=ascii)
+def test_a_word_that_is_no_text_is_one_that_nobody_knows(shop: Shop, word: str) -> None:
+    outcome = shop.machine.run("explain", word, "--json")
+    assert outcome.status == 1
+    assert "never-asked" in codes(outcome)
+
+
+def test_very_many_files_are_not_all_shown(shop: Shop) -> None:
+    files = [shop.machine.stage.networks / f"50-{number:03}.conflist" for number in range(100)]
+    for it in files:
+        it.write_text(json.dumps({"name": it.stem, "plugins": [{"type": "bridge"}] * 100}))
+    try:
+        lines = shop.machine.run("explain", "nobody").stdout.splitlines()
+    finally:
+        for it in files:
+            it.unlink()
+    assert len(lines) < 60
+    assert any(line.endswith("bridge and 92 more") for line in lines)

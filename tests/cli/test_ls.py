@@ -157,11 +157,12 @@ def test_a_journal_that_is_none_is_an_error_with_its_name(bare: Machine) -> None
 def test_a_journal_that_is_gone_is_no_empty_list(machine: Machine) -> None:
     machine.attach(machine.node.container())
     machine.journal.unlink()
-    for agent in ("running", "stopped"):
+    # What an agent keeps when it ends is named.
+    for agent, advice in (("running", "put it back"), ("stopped", f"restore {machine.journal}.rescued-1")):
         outcome = machine.run("ls", "--json")
         assert (outcome.status, outcome.stdout, agent) == (1, "", agent)
         assert str(machine.journal) in outcome.error["error"]
-        assert "put it back" in outcome.error["next"]
+        assert advice in outcome.error["next"]
         machine.run("down")
 
 

@@ -70,6 +70,24 @@ def test_what_is_advised_helps(machine: Machine) -> None:
     assert (machine.run("status").status, findings(machine, "doctor", "--only", "networks")) == (0, [])
 
 
+def test_what_is_advised_overwrites_nothing(machine: Machine) -> None:
+    path = machine.stage.networks / "01-x.conflist"
+    path.write_text("{bad")
+    kept = path.with_name("01-x.conflist.off")
+    kept.write_text("precious")
+    (finding,) = findings(machine, "status")
+    assert f"`mv {path} {path}.off1`" in finding["next"]
+
+
+def test_two_files_of_one_network_are_told_of(machine: Machine) -> None:
+    other = machine.stage.networks / "20-copy.conflist"
+    other.write_bytes(machine.conflist.read_bytes())
+    for words in (("status",), ("doctor", "--only", "networks")):
+        outcome = machine.run(*words, "--json")
+        (finding,) = [it for it in outcome.document["findings"] if it["code"] == "network-twice"]
+        assert (finding["subject"], outcome.status) == ("netloom", 0)
+
+
 def test_a_single_plugins_file_is_judged_as_one(machine: Machine) -> None:
     path = machine.stage.networks / "01-x.conf"
     path.write_text('{"cniVersion": "1.0.0", "name": "x", "type": "bridge"}')

@@ -46,6 +46,7 @@ def test_what_is_held_rests_and_is_free_adds_up_to_the_capacity(machine: Machine
         "capacity": 65534,
         "held": 1,
         "resting": 1,
+        "orphaned": 0,
         "host": 0,
         "free": 65532,
         "percent": 0.0,

@@ -40,6 +40,7 @@ def test_a_node_that_is_well_says_so_by_its_status(machine: Machine) -> None:
         "capacity": 65534,
         "held": 1,
         "resting": 1,
+        "orphaned": 0,
         "free": 65532,
     }
 

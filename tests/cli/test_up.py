@@ -277,7 +277,7 @@ def test_a_network_that_sorts_first_is_reported_and_another_of_ours_is_no_matter
         '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"netloom","pools":[{"cidr":"10.6.0.0/24"}]}]}'
     )
     (warning,) = bare.brought_up()["warnings"]
-    assert "05-bridge.conflist sorts before" in warning
+    assert "05-bridge.conflist (network b) sorts before 10-netloom.conflist: " in warning
 
 
 def test_of_several_networks_that_sort_first_the_one_that_runtimes_take_is_named(bare: Machine) -> None:
@@ -286,8 +286,7 @@ def test_of_several_networks_that_sort_first_the_one_that_runtimes_take_is_named
             f'{{"cniVersion":"1.0.0","name":"{name}","plugins":[{{"type":"bridge"}}]}}'
         )
     (warning,) = bare.brought_up()["warnings"]
-    assert "05-bridge.conflist sort before 10-netloom.conflist" in warning
-    assert warning.endswith("takes 01-x.conflist")
+    assert "01-x.conflist (network 01-x) sorts before 10-netloom.conflist, as 1 more does: " in warning
 
 
 def test_without_a_working_agent_no_network_is_written_and_its_last_words_are_shown(bare: Machine) -> None:

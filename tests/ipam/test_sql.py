@@ -96,3 +96,14 @@ def test_what_somebody_else_has_is_held_whatever_a_row_says(mixed: Book) -> None
         (ip, HELD) for ip in sorted({V4[0], V4[1], rested, resting, free})
     ]
     assert holdings.released_at("net", rested) == HELD
+
+
+def test_of_those_that_somebody_else_has_the_orphaned_are_counted_unless_an_attachment_has_them(
+    mixed: Book,
+) -> None:
+    rested, resting, free = map(packed_ip, ("32.1.13.186", "32.1.13.185", "32.1.13.188"))
+    others, attached = frozenset({rested, resting, free}), frozenset(V4)
+    every = others | attached
+    assert SqlHoldings(mixed.connection, every, every).orphaned("net", *V4) == len(others)
+    assert SqlHoldings(mixed.connection, every, frozenset({free})).orphaned("net", *V4) == 1
+    assert SqlHoldings(mixed.connection, every).orphaned("net", *V4) == 0

@@ -28,7 +28,7 @@ from ..privileges import require_root
 from ..status import FAILED
 from ..views import print_json
 from .diagnosis import Diagnosis, examine
-from .fixes import fix
+from .fixes import fix, judged
 from .look import LOOKS, Look
 from .view import progress, show
 
@@ -74,10 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fixed(args: argparse.Namespace, found: Diagnosis, again: Callable[[], Diagnosis]) -> Diagnosis:
-    """What is left after it."""
-    fixed = tuple(fix(args, found.findings, dry_run=args.dry_run))
+    """What is left after it. What is found again was not mended, whatever was tried."""
+    fixed = fix(args, found.findings, dry_run=args.dry_run)
     left = again() if any(it.done for it in fixed) else found
-    return replace(left, fixed=fixed)
+    return replace(left, fixed=tuple(judged(fixed, left.findings)))
 
 
 def _chosen(only: list[str] | None) -> tuple[list[Look], frozenset[str]]:

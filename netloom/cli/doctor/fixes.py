@@ -12,6 +12,7 @@ from typing import Annotated, cast
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ...agent.install import (
     EXECUTABLE,
@@ -36,6 +37,7 @@ from .services import NETWORKD_CONTENT, NETWORKD_DROP_IN, NM_CONTENT, NM_DROP_IN
 
 # For what the agent is asked to do.
 _PATIENCE = 60.0
+_STILL = "it was tried, and the same is found afterwards"
 
 
 class _LeftAlone(Exception):
@@ -49,7 +51,7 @@ class Fix(Struct, frozen=True, kw_only=True):
     subject: Annotated[str, Meta(description="what the finding is about")]
     text: Annotated[str, Meta(description="what was done, or with --dry-run would be")]
     done: Annotated[bool, Meta(description="whether it was")]
-    error: Annotated[str, Meta(description="why it could not be done; empty if it was")] = ""
+    error: Annotated[str, Meta(description="why it was not, though tried; empty otherwise")] = ""
 
 
 def fix(args: argparse.Namespace, found: Iterable[Finding], *, dry_run: bool) -> list[Fix]:
@@ -62,6 +64,15 @@ def fix(args: argparse.Namespace, found: Iterable[Finding], *, dry_run: bool) ->
         done
         for code, findings in wanted.items()
         for done in _fixed(args, code, list(findings.values()), dry_run=dry_run)
+    ]
+
+
+def judged(fixed: Iterable[Fix], left: Iterable[Finding]) -> list[Fix]:
+    """With what is still found after it as not done."""
+    there = {(it.code, it.subject) for it in left}
+    return [
+        replace(it, done=False, error=_STILL) if it.done and (it.code, it.subject) in there else it
+        for it in fixed
     ]
 
 

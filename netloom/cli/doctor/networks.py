@@ -27,9 +27,8 @@ def look(ground: Ground) -> Iterator[Finding]:
     yield from network_order.of_first_file(directory, told)
     yield from network_order.of_later_files(directory, told)
     others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
-    shadowing = list(network_order.of_files_before(ours[0]))
-    yield from shadowing
-    before = {it.subject for it in shadowing}
+    yield from network_order.of_files_before(ours[0])
+    before = network_order.files_before(ours[0])
     for path, network in others.items():
         if path not in before:
             yield Finding(
@@ -39,7 +38,9 @@ def look(ground: Ground) -> Iterator[Finding]:
                 text=f"another container network is configured here, too: {network.name}, in {path}",
                 next="keep it if a runtime uses it by its name; else move it away",
             )
-    yield from _twice({it.path: it.network.name for it in loaded}, set(ours))
+    names = {it.path: it.network.name for it in loaded}
+    own = {names[path] for path in ours}
+    yield from network_order.of_same_name({path: name for path, name in names.items() if name in own})
     for it in ground.networks:
         for text in misspellings(it.config):
             yield Finding(
@@ -53,17 +54,3 @@ def look(ground: Ground) -> Iterator[Finding]:
 
 def _is_own(network: NetworkConfig) -> bool:
     return all(plugin.type in _OWN_TO_RUNTIMES for plugin in network.plugins)
-
-
-def _twice(names: dict[str, str], ours: set[str]) -> Iterator[Finding]:
-    paths: dict[str, list[str]] = {}
-    for path, name in names.items():
-        paths.setdefault(name, []).append(path)
-    for name, found in paths.items():
-        if len(found) > 1 and ours & set(found):
-            yield Finding(
-                code="network-twice",
-                subject=name,
-                text=f"network {name} has {len(found)} files: {', '.join(sorted(found))}",
-                next="remove all but one of them, or give each a `name` of its own",
-            )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator
 
 from ...findings import Finding
+from ...kernel import Namespace
 from ..containerd_files import to_change
 from ..runtimes import Runtime, runtimes
 from . import plugin
@@ -44,6 +46,13 @@ def look(ground: Ground) -> Iterator[Finding]:
                 f"`netloom up --plugin-dir {it.plugin_dirs[0]}` installs it there, or change "
                 f"{to_change(it.plugin_path)} and restart it",
             )
+
+
+def of_runtimes(args: argparse.Namespace) -> list[Finding]:
+    """For whoever looks for no more than that: by all places at which the plugin is installed."""
+    everywhere = argparse.Namespace(**{**vars(args), "plugin_dir": None})
+    with Namespace.own() as host:
+        return list(look(Ground(everywhere, host)))
 
 
 def all_plugin_dirs() -> list[str]:

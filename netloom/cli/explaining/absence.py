@@ -6,7 +6,6 @@ What runtimes would load is told as it is on this machine, so that the first pla
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -18,9 +17,10 @@ from ...cni import CNIError
 from ...cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ...findings import Finding
 from ...journal import Ledger, search
-from .. import network_order
+from .. import network_order, plugin_places
+from ..doctor.runtimes import of_runtimes
 from ..moments import shown
-from ..runtimes import Runtime, runtimes
+from ..runtimes import runtimes
 from .explanation import Absence, Configuration, Explanation, Outage
 from .similar import similar_to
 
@@ -105,8 +105,13 @@ def _findings(args: argparse.Namespace, word: str, found: Absence, since: float 
         yield _finding(
             "agent-not-running", f"{found.agent}: what is asked now fails with code 11", args.socket
         )
+    yield from plugin_places.of_installed(args.state_dir)
     yield from _of_files(args.conf_dir, found.configurations)
-    yield from (it for one in found.runtimes for it in _of_runtime(one, args.conf_dir))
+    elsewhere = of_runtimes(args)
+    yield from elsewhere
+    for one in found.runtimes:
+        if one.note and not any(it.subject == one.name for it in elsewhere):
+            yield _finding("runtime-elsewhere", f"{one.name}: {one.note}", one.name)
 
 
 def _never(word: str, found: Absence, since: float | None) -> Finding:
@@ -126,14 +131,17 @@ def _never(word: str, found: Absence, since: float | None) -> Finding:
 
 def _without(outages: Sequence[Outage]) -> str:
     """Not more than is known: one that was killed has not said when."""
-    stopped = [f"{shown(it.began)} to {_until(it)}" for it in outages if it.stopped]
+    spans = [(shown(it.began), _until(it)) for it in outages if it.stopped]
+    stopped = [
+        f"for a moment at {began}" if began == ended else f"from {began} to {ended}" for began, ended in spans
+    ]
     killed = [
         f"at some time between {shown(it.began)}, its last sign of life, and {_until(it)}"
         for it in outages
         if not it.stopped
     ]
     parts = [
-        f"no agent ran from {', '.join(stopped)}" if stopped else "",
+        f"no agent ran {', '.join(stopped)}" if stopped else "",
         f"an agent ended without a word {', another '.join(killed)}" if killed else "",
     ]
     return "; ".join(filter(None, parts))
@@ -151,18 +159,6 @@ def _of_files(directory: str, files: Sequence[Configuration]) -> Iterable[Findin
         yield from network_order.of_first_file(directory)
     elif files[0] not in ours:
         yield from network_order.of_files_before(ours[0].path)
-
-
-def _of_runtime(it: Runtime, directory: str) -> Iterable[Finding]:
-    if it.conf_dir and os.path.realpath(it.conf_dir) != os.path.realpath(directory):
-        text = f"{it.name} looks for networks in {it.conf_dir}, as {it.path or 'it does by default'} says"
-        yield _finding(
-            "runtime-elsewhere",
-            text if it.path else f"{it.name} looks for networks in {it.conf_dir}",
-            it.name,
-        )
-    if it.note:
-        yield _finding("runtime-elsewhere", f"{it.name}: {it.note}", it.name)
 
 
 def _finding(code: str, text: str, subject: str) -> Finding:

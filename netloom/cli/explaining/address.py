@@ -8,9 +8,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...agent.networks import NodeNetwork
 from ...agent.scope import SCOPE
+from ...findings import Finding
 from ...ipam import FREE, HELD, Pool, SqlHoldings
 from ...journal import Attachment, Ledger, boottime, search
 from ...kernel import Namespace
@@ -23,6 +25,15 @@ from .story import present_of
 from .tenures import at_moment, tenures_of
 
 _NEXT_HOPS = (routed.GATEWAY4, routed.GATEWAY6)
+
+
+class _Now(NamedTuple):
+    """What an address is, with the reason in words, until when it rests, and what is wrong with it."""
+
+    state: AddressState
+    reason: str = ""
+    rests_until: float | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def story_of(
@@ -39,7 +50,7 @@ def story_of(
     row = None if number is None else ledger.by_id(number)
     tenures = tenures_of(address, ledger, row)
     since = search.first_logged(ledger)
-    state, reason, rests_until = _state(ip, ledger, host, networks, row)
+    state, reason, rests_until, of_orphan = _now(ip, ledger, host, networks, row)
     moment = None if at is None else at_moment(at, tenures, since, search.outages(ledger))
     live = None if row is None else look_at(row, host)
     return Explanation(
@@ -58,7 +69,7 @@ def story_of(
             at=moment,
             tenures=tenures[::-1],
         ),
-        findings=[] if row is None or live is None else findings_of(row, live),
+        findings=list(of_orphan) if row is None or live is None else findings_of(row, live),
         since=since,
     )
 
@@ -73,37 +84,35 @@ def _covering(ip: bytes, networks: Sequence[NodeNetwork]) -> list[tuple[str, Poo
     ]
 
 
-def _state(
+def _now(
     ip: bytes, ledger: Ledger, host: Namespace, networks: Sequence[NodeNetwork], row: Attachment | None
-) -> tuple[AddressState, str, float | None]:
-    """With the reason in words, and until when it rests."""
+) -> _Now:
     covering = _covering(ip, networks)
     if row is not None:
-        return "held", "" if covering else "it is of no pool that is configured now", None
+        return _Now("held", "" if covering else "it is of no pool that is configured now")
     if socket.inet_ntop(socket.AF_INET if len(ip) == 4 else socket.AF_INET6, ip) in _NEXT_HOPS:
-        return "next hop", "containers send everything to it; the host answers for it on every link", None
+        return _Now("next hop", "containers send everything to it; the host answers for it on every link")
     from ...agent.host import look_at as look_at_host
-    from ...agent.orphans import orphans_at
+    from ...agent.orphans import finding_of, orphans_at
 
     if ip in look_at_host(host).addresses:
-        return "host", "it is an address of this host, and no container gets it", None
-    orphan = next(
-        (name for name, ips in orphans_at(host, lambda ask: ask(ledger)).items() if ip in ips), None
-    )
-    if orphan is not None:
-        return "orphaned", f"it is routed to {orphan}, a link that belongs to no attachment", None
+        return _Now("host", "it is an address of this host, and no container gets it")
+    for link, ips in orphans_at(host, lambda ask: ask(ledger)).items():
+        if ip in ips:
+            reason = f"it is routed to {link}, a link that belongs to no attachment"
+            return _Now("orphaned", reason, findings=(finding_of(link, ips),))
     if not covering:
-        return "outside", "no pool of a network on this node has it", None
+        return _Now("outside", "no pool of a network on this node has it")
     usable = [pool for _, pool in covering if ip in pool]
     if not usable:
         why = [f"it {refusal}" for _, pool in covering if (refusal := pool.refusal(ip)) is not None]
-        return "never given", "; ".join(why), None
+        return _Now("never given", "; ".join(why))
     released = SqlHoldings(ledger.connection).released_at(SCOPE, ip)
     rest = max(it.network.cooldown for it in networks if it.network and set(usable) & set(it.network.pools))
     left = 0.0 if released in (FREE, HELD) else released + rest - boottime()
     if left <= 0:
-        return "free", "", None
-    return "resting", "it was released, and rests before it is given again", time.time() + left
+        return _Now("free")
+    return _Now("resting", "it was released, and rests before it is given again", time.time() + left)
 
 
 def _summary(

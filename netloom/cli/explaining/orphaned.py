@@ -13,7 +13,8 @@ from ...cni import AttachmentKey
 from ...journal import Ledger, empty
 from ...kernel import Namespace
 from ...kernel.values import shown_ip
-from ...modes.names import names_of
+from ...modes.names import host_link_of, names_of
+from ..cni.target import container_id
 from .explanation import Explanation
 
 # What runtimes call the interfaces that they ask for: podman and containerd, and Multus.
@@ -25,12 +26,13 @@ def explain_orphan(
 ) -> Explanation | None:
     """None if no such link is there."""
     orphans = orphans_at(host, lambda ask: ask(ledger or empty()))
-    found = {link: orphans[link] for link in (word, *_links_of(word, networks)) if link in orphans}
+    link = host_link_of(word) or word
+    found = {it: orphans[it] for it in (link, *_links_of(word, networks)) if it in orphans}
     if not found:
         return None
     ips = in_order(ip for of_one in found.values() for ip in of_one)
     addresses = f" with {', '.join(map(shown_ip, ips))}" if ips else ""
-    what = "is a link" if word in found else f"has the link {', '.join(found)}"
+    what = "is a link" if link in found else f"has the link {', '.join(found)}"
     return Explanation(
         asked=word,
         kind="unknown",
@@ -45,7 +47,11 @@ def _links_of(word: str, networks: Iterable[str]) -> Iterator[str]:
     named = tuple(word.split("/"))
     if len(named) == 3:
         yield names_of(AttachmentKey(*named)).host_link
-    elif len(named) == 1:
-        for network in networks:
+    elif len(named) == 2:
+        yield from (names_of(AttachmentKey(*named, it)).host_link for it in _INTERFACES)
+    # A namespace that was attached by hand has named its container.
+    path = word if word.startswith("/") else f"/run/netns/{word}"
+    for network in networks:
+        for container in (word, container_id(path)):
             for interface in _INTERFACES:
-                yield names_of(AttachmentKey(network, word, interface)).host_link
+                yield names_of(AttachmentKey(network, container, interface)).host_link

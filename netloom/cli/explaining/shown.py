@@ -17,6 +17,9 @@ from .explanation import Absence, AddressStory, Explanation, Page, Present
 
 _WIDTH = 100
 _BAR = 24
+# Of a directory with very many files, and of a file with very many plugins, as many are shown.
+_FILES = 20
+_PLUGINS = 8
 # The order in which an operation goes through its parts: the first that is not there is where it failed.
 _PHASES = {
     "ADD": ("judge", "queue", "reserve", "kernel", "commit"),
@@ -150,6 +153,11 @@ def _address(it: AddressStory) -> list[str]:
     return lines
 
 
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _PLUGINS} more" if len(names) > _PLUGINS else ""
+    return f"{', '.join(names[:_PLUGINS])}{more}"
+
+
 def _absence(it: Absence) -> list[str]:
     lines = [""]
     if it.configurations:
@@ -158,12 +166,14 @@ def _absence(it: Absence) -> list[str]:
             (
                 one.path,
                 one.network or "-",
-                ", ".join(one.plugins) or "-",
+                _few(one.plugins) or "-",
                 one.error or ("netloom's" if one.ours else ""),
             )
-            for one in it.configurations
+            for one in it.configurations[:_FILES]
         ]
         lines += table(rows, margin=2)
+        if it.configurations[_FILES:]:
+            lines.append(f"  and {len(it.configurations) - _FILES} more")
     if it.runtimes:
         lines.append("where they look:")
         found = (

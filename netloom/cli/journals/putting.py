@@ -14,9 +14,11 @@ from typing import TypeAlias
 
 from ...failpoints import reach
 from ...journal import JournalError
+from ...journal.astray import remove_empty_log
 from ...journal.backup import copy
 from ...journal.file import as_it_is
 from ...journal.lock import locked
+from ..agent_process import Place, holder
 from ..failure import CommandFailed
 from ..journal import explained
 from .backup import unwritable
@@ -45,23 +47,33 @@ def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage
         os.close(lock)
 
 
+def require_no_agent(path: str) -> None:
+    """Before a copy is read that may be the agent's own file, moved away under it, which it still writes."""
+    if holder(Place(os.path.dirname(path), "")) is not None:
+        raise _in_use(path)
+
+
 def _locked(path: str) -> int:
     try:
         with explained():
             return locked(path)
     except CommandFailed as error:
         if error.code == "journal-in-use":
-            raise CommandFailed(
-                f"an agent runs, and has {path}; nothing was changed",
-                "stop it with `netloom down`, try again, and start it with `netloom up`",
-                code="journal-in-use",
-            ) from None
+            raise _in_use(path) from None
         raise
+
+
+def _in_use(path: str) -> CommandFailed:
+    return CommandFailed(
+        f"an agent runs, and has {path}; nothing was changed",
+        "stop it with `netloom down`, try again, and start it with `netloom up`",
+        code="journal-in-use",
+    )
 
 
 def _is_readable(path: str, require: Require, *, over_damage: bool) -> bool:
     try:
-        connection, _ = as_it_is(path)
+        connection, _ = as_it_is(path, is_copy=True)  # nobody else can have it now
         with closing(connection):
             require(connection)
     except (JournalError, sqlite3.DatabaseError) as cause:
@@ -104,7 +116,8 @@ def _put_over_damage(journal: sqlite3.Connection, path: str) -> str:
 
 
 def _put_alone(journal: sqlite3.Connection, path: str) -> str | None:
-    """The log of one that is gone may still be there."""
+    """The log of one that is gone may still be there. In an empty one, there is nothing to keep."""
+    remove_empty_log(path)
     aside = _free(path)
     is_kept = _move_logs(path, aside)
     copy(journal, path)

@@ -2,7 +2,8 @@
 
 The copy is read from its first page to its last before anything is changed, and then it appears in one step.
 An agent must not run. The journal that was there is kept beside it, damaged or not. If it has attachments
-that the copy does not know, it is replaced with --force only.
+that the copy does not know, it is replaced with --force only. Links of netloom that it does not know are
+counted: `netloom status` names them once an agent runs.
 
 examples:
   netloom down; netloom journal restore /root/journal.db; netloom up
@@ -20,20 +21,22 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ...agent.orphans import orphans_at
 from ...cni import AttachmentKey
 from ...journal import Damaged, JournalError, Ledger
 from ...journal.file import as_it_is
 from ...journal.file import explained as told
 from ...journal.verification import require_whole
+from ...kernel import KernelError, Namespace
 from ..arguments import add_json
 from ..failure import CommandFailed, UsageError
 from ..journal import advice_on, code_of, journal_path
-from ..output import printable_line, require_output, say
+from ..output import complain, printable_line, require_output, say
 from ..place import absolute, add_state_dir
 from ..privileges import require_root
 from ..views import print_json
 from .counted import Counts, counts_of
-from .putting import put
+from .putting import put, require_no_agent
 
 _NAMED = 3
 
@@ -44,7 +47,13 @@ class Restored(Struct, frozen=True, kw_only=True):
     path: Annotated[str, Meta(description="the journal")]
     schema: Annotated[int, Meta(description="of its tables; the next agent brings them up to its own")]
     counts: Annotated[Counts, Meta(description="how much is in it")]
-    replaced: Annotated[str | None, Meta(description="where the journal is that was there before")]
+    replaced: Annotated[
+        str | None,
+        Meta(description="where the journal is that was there before, or its log (-wal) if that was alone"),
+    ]
+    unknown_links: Annotated[
+        list[str], Meta(description="links of netloom on this host that no attachment in it has")
+    ]
 
 
 OUTPUT = Restored
@@ -65,8 +74,9 @@ def run(args: argparse.Namespace) -> int:
     path = journal_path(args.state_dir)
     if os.path.exists(path) and os.path.exists(args.file) and os.path.samefile(path, args.file):
         raise UsageError(f"{args.file} is the journal itself", "give a copy of it")
+    require_no_agent(path)
     with _of_copy(args.file):
-        connection, schema = as_it_is(args.file)
+        connection, schema = as_it_is(args.file, is_copy=True)
         with closing(connection):
             connection.execute("BEGIN")
             if schema == 0:
@@ -79,14 +89,49 @@ def run(args: argparse.Namespace) -> int:
                     _require_known([key for key in _keys(journal) if key not in known], path, args.file)
 
             replaced = put(connection, path, require, over_damage=True)
-    done = Restored(path=path, schema=schema, counts=counts, replaced=replaced)
+            links = _unknown_links(connection)
+    done = Restored(path=path, schema=schema, counts=counts, replaced=replaced, unknown_links=links)
     if not args.json:
-        say(f"{printable_line(path)}: {counts.sentence()}")
-        if replaced:
-            say(f"the journal that was there is {printable_line(replaced)}")
+        _show(done, args.file)
     else:
         print_json(done)
     return 0
+
+
+def _show(done: Restored, file: str) -> None:
+    say(f"{printable_line(done.path)}: {done.counts.sentence()}")
+    replaced = done.replaced or ""
+    if replaced.endswith("-wal"):
+        aside = replaced.removesuffix("-wal")
+        complain(
+            printable_line(
+                f"warning: {done.path} was gone, and its log alone was there, which is {replaced} now: if "
+                f"{file} is that journal, moved away, its last changes are in this log: `cp {file} {aside}`, "
+                f"and `netloom journal restore {aside}`"
+            )
+        )
+    elif replaced:
+        say(f"the journal that was there is {printable_line(replaced)}")
+    count = len(done.unknown_links)
+    if count:
+        are = (
+            "link of netloom is on this host that belongs"
+            if count == 1
+            else "links of netloom are on this host that belong"
+        )
+        complain(
+            f"warning: {count} {are} to no attachment in it; after `netloom up`, `netloom status` names "
+            f"{'it' if count == 1 else 'them'}, and what to do"
+        )
+
+
+def _unknown_links(journal: sqlite3.Connection) -> list[str]:
+    """None are told of where the kernel cannot be asked: the journal is in its place all the same."""
+    try:
+        with Namespace.own() as host:
+            return sorted(orphans_at(host, lambda question: question(Ledger(journal))))
+    except (KernelError, sqlite3.DatabaseError):
+        return []
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def verified(path: str, *, is_copy: bool = False) -> Verified:
     with explained(), _of_copy(is_copy):
-        connection, schema = as_it_is(path)
+        connection, schema = as_it_is(path, is_copy=is_copy)
     with closing(connection):
         connection.execute("BEGIN")
         findings = [finding_of(fault, path, is_copy=is_copy) for fault in faults(connection, schema)]

@@ -1,0 +1,97 @@
+"""A journal that was taken away under its agent, for who ends that agent: nothing is remembered after it.
+
+Where the file is by now only the agent knows, and so it is asked before it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ..agent.client import AgentError, Connection
+from ..journal.astray import is_rescued, rescued
+from .agent_process import Place, holder, is_stopped
+from .journal import journal_path
+
+_PATIENCE = 3.0
+
+
+class LostJournal(Struct, frozen=True, kw_only=True):
+    """The journal is not where the next agent looks for it."""
+
+    path: Annotated[str, Meta(description="where the next agent looks for it")]
+    restore: Annotated[
+        str | None,
+        Meta(description="what `netloom journal restore` makes it whole again of; null if nothing is known"),
+    ]
+
+    def warning(self) -> str:
+        become = "is not the agent's any more" if os.path.lexists(self.path) else "is gone"
+        what = f"the journal {self.path} {become}: the next agent will not know what is attached now"
+        if self.restore is None:
+            return what
+        kind = "a copy of it" if is_rescued(self.restore, self.path) else "the file itself"
+        return f"{what}; {self.restore} is {kind}, with all of it"
+
+    def advice(self) -> str:
+        if self.restore is not None:
+            return f"`netloom journal restore {self.restore}`, and only then `netloom up`"
+        return (
+            "put it back, or a copy of it with `netloom journal restore FILE`, and only then `netloom up`; "
+            "without one, containers keep their networks, which go when their runtime deletes them"
+        )
+
+
+class Watched:
+    """Looked at before the agent ends, and after it has ended."""
+
+    def __init__(self, place: Place) -> None:
+        self._path = journal_path(place.state_dir)
+        self._copies = rescued(self._path)
+        self._was_in_place, self._at = _asked(place)
+
+    def lost(self) -> LostJournal | None:
+        """None: the journal is in its place."""
+        if not os.path.lexists(self._path):
+            if not os.path.exists(f"{self._path}.lock"):
+                return None  # there never was one
+        elif self._was_in_place is not False:
+            return None
+        return LostJournal(path=self._path, restore=self._source())
+
+    def _source(self) -> str | None:
+        """An agent may have written its copy when it ended. Where none ran, the last copy will do.
+
+        Beside a log that is not empty, the file is whole only where it was: it is to be put back there.
+        """
+        copies = rescued(self._path)
+        if self._was_in_place is not None:
+            copies = [it for it in copies if it == self._at or it not in self._copies]
+        if copies:
+            return copies[-1]
+        return self._at if os.path.exists(self._at) and not _has_log(self._path) else None
+
+
+def _has_log(path: str) -> bool:
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except OSError:
+        return False
+
+
+def _asked(place: Place) -> tuple[bool | None, str]:
+    """Whether an agent has its journal in place, and where it is if not. None: no agent tells.
+
+    Where none runs, a service manager would start one if it were asked.
+    """
+    process = holder(place)
+    if process is None or is_stopped(process):
+        return None, ""
+    try:
+        with Connection(place.socket, _PATIENCE) as connection:
+            info = connection.info()
+    except AgentError:
+        return None, ""
+    return (None, "") if info.state_dir != place.state_dir else (info.has_journal, info.journal_at)

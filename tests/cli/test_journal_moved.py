@@ -1,0 +1,142 @@
+"""A journal that is taken away under its agent: `down` says what that means, and all can be put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ..agent.stage import eventually
+from .machine import Machine
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
+
+
+@pytest.fixture
+def attached(machine: Machine) -> Machine:
+    for _ in range(2):
+        machine.attach(machine.node.container())
+    return machine
+
+
+def beside(path: Path) -> list[str]:
+    return sorted(it.name for it in path.parent.iterdir() if it.name.startswith(f"{path.name}-"))
+
+
+def test_a_journal_that_was_moved_is_put_back_whole(attached: Machine) -> None:
+    before = attached.listed()
+    moved = attached.journal.with_name("moved.db")
+    attached.journal.rename(moved)
+    outcome = attached.run("down")
+    assert "containers keep their networks; what is deleted now" not in outcome.stdout
+    assert f"`netloom journal restore {moved}`" in outcome.stderr
+    assert beside(attached.journal) == []
+    done = attached.run("journal", "restore", "--json", str(moved)).document
+    assert (done["counts"]["attachments"], done["replaced"], done["unknown_links"]) == (2, None, [])
+    assert beside(moved) == []
+    attached.brought_up()
+    assert attached.listed() == before
+
+
+def test_status_and_down_name_where_it_is_by_now(attached: Machine) -> None:
+    moved = attached.journal.with_name("moved.db")
+    attached.journal.rename(moved)
+    (finding,) = (
+        it for it in attached.run("status", "--json").document["findings"] if it["code"] == "journal-gone"
+    )
+    assert f"netloom journal restore {moved}" in finding["next"]
+    lost = attached.run("down", "--json").document["journal"]
+    assert lost == {"path": str(attached.journal), "restore": str(moved)}
+
+
+def test_a_journal_that_was_removed_is_kept_by_the_agent(attached: Machine) -> None:
+    before = attached.listed()
+    attached.journal.unlink()
+    lost = attached.run("down", "--json").document["journal"]
+    assert lost == {"path": str(attached.journal), "restore": f"{attached.journal}.rescued-1"}
+    outcome = attached.run("ls", "--json")
+    assert (outcome.error["code"], outcome.status) == ("journal-gone", 1)
+    assert lost["restore"] in outcome.error["next"]
+    assert attached.run("down", "--json").document["journal"] == lost
+    assert attached.run("journal", "restore", lost["restore"]).status == 0
+    attached.brought_up()
+    assert attached.listed() == before
+
+
+def test_what_was_put_in_its_place_stays_as_it_is(attached: Machine, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    attached.attach(attached.node.container())
+    moved = attached.journal.with_name("moved.db")
+    attached.journal.rename(moved)
+    attached.journal.write_bytes(copy.read_bytes())
+    outcome = attached.run("down")
+    assert f"{attached.journal} is not the agent's any more" in outcome.stderr
+    assert attached.journal.read_bytes() == copy.read_bytes()
+    assert attached.run("journal", "restore", str(moved)).status == 0
+    attached.brought_up()
+    assert len(attached.listed()) == 3
+
+
+def test_a_journal_in_its_place_is_not_spoken_of(attached: Machine) -> None:
+    outcome = attached.run("down")
+    assert "containers keep their networks" in outcome.stdout
+    assert outcome.stderr == ""
+
+
+def test_a_purge_leaves_no_copy(attached: Machine) -> None:
+    attached.journal.unlink()
+    assert attached.run("down", "--purge", "--yes").status == 0
+    assert not attached.journal.parent.exists()
+
+
+def test_after_a_kill_the_log_is_told_of_and_makes_the_moved_file_whole(attached: Machine) -> None:
+    """Killed before it could see that the file was moved."""
+    process = attached.agent
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    moved = attached.journal.with_name("moved.db")
+    attached.journal.rename(moved)
+    os.kill(process, signal.SIGKILL)
+    assert eventually(lambda: attached.agent is None)
+    assert Path(f"{attached.journal}-wal").stat().st_size > 0
+    outcome = attached.run("journal", "restore", str(moved))
+    aside = Path(f"{attached.journal}.replaced-1")
+    assert f"`netloom journal restore {aside}`" in outcome.stderr
+    aside.write_bytes(moved.read_bytes())
+    assert attached.run("journal", "restore", str(aside)).status == 0
+    attached.brought_up()
+    assert len(attached.listed()) == 2
+
+
+def test_links_that_a_restored_journal_does_not_know_are_told_of(attached: Machine, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    known = set(attached.node.links())
+    attached.attach(attached.node.container())
+    (unknown,) = set(attached.node.links()) - known
+    attached.run("down")
+    outcome = attached.run("journal", "restore", "--force", str(copy))
+    assert outcome.status == 0
+    assert "1 link of netloom" in outcome.stderr
+    assert "`netloom status`" in outcome.stderr
+    done = attached.run("journal", "restore", "--json", str(copy)).document
+    assert done["unknown_links"] == [unknown]
+
+
+def test_a_refused_restore_leaves_nothing_beside_the_file(attached: Machine, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    attached.attach(attached.node.container())
+    assert attached.run("journal", "restore", "--json", str(copy)).error["code"] == "journal-in-use"
+    attached.run("down")
+    assert attached.run("journal", "restore", "--json", str(copy)).error["code"] == "journal-not-empty"
+    assert attached.run("journal", "verify", str(copy)).status == 0
+    assert [it.name for it in tmp_path.glob("copy.db*")] == ["copy.db"]
+    assert beside(attached.journal) == []
