@@ -17,6 +17,7 @@ from ..cni.names import validate_network_name
 from ..findings import Finding
 from ..ipam.usage import READY
 from ..journal import JournalError, Ledger
+from ..journal.errors import ReadOnly
 from ..kernel import KernelError
 from .another_pool import remedy_of
 from .network import Network
@@ -126,7 +127,7 @@ async def _of_journal(node: Node) -> list[Finding]:
             text = f"the journal has not taken a change for {_PATIENCE:g} s"
             return [_finding("agent-stuck", text, journal.path)]
         except JournalError as error:
-            code = "journal-read-only" if "readonly" in str(error) else "journal-unwritable"
+            code = "journal-read-only" if isinstance(error, ReadOnly) else "journal-unwritable"
             return [_finding(code, str(error), journal.path)]
     return []
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from ..failpoints import reach
 from .backup import copy
+from .causes import reason
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Astray:
                 copy(connection, made)
                 self._copy, why = made, ""
             except (OSError, sqlite3.DatabaseError) as cause:
-                why = str(cause)
+                why = reason(cause)
         self._tell(name or self._copy, why)
 
     def _tell(self, where: str, why: str) -> None:
@@ -138,5 +139,5 @@ def _folded(connection: sqlite3.Connection, patience: int) -> str:
         finally:
             connection.execute(f"PRAGMA busy_timeout = {_AT_LAST}")
     except sqlite3.DatabaseError as cause:
-        return str(cause)
+        return reason(cause)
     return "somebody reads it" if busy and logged != done else ""

@@ -13,6 +13,7 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 
+from .causes import Locked, name_of, reason
 from .spare import replacing
 
 _KEPT = 5
@@ -29,10 +30,6 @@ _ERRNOS = {
 }  # fmt: skip
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _PATIENCE = 10.0
-
-
-class Locked(sqlite3.OperationalError):
-    """Somebody else has the database, and does not give it back."""
 
 
 def copy(connection: sqlite3.Connection, path: str) -> None:
@@ -55,8 +52,8 @@ def _fill(spare: str, connection: sqlite3.Connection) -> None:
     except sqlite3.DatabaseError as cause:
         if _is_of_reading(cause):
             raise
-        code = _ERRNOS.get(_name_of(cause), errno.EIO)
-        raise OSError(code, str(cause), spare) from None
+        code = _ERRNOS.get(name_of(cause), errno.EIO)
+        raise OSError(code, reason(cause), spare) from None
 
 
 def pour(connection: sqlite3.Connection, target: sqlite3.Connection) -> None:
@@ -65,18 +62,14 @@ def pour(connection: sqlite3.Connection, target: sqlite3.Connection) -> None:
 
     def look(status: int, _left: int, _all: int) -> None:
         if status in _BUSY and time.monotonic() > deadline:
-            raise Locked(f"somebody has had it locked for {_PATIENCE:g} s")
+            raise Locked(f"another process has locked it for {_PATIENCE:g} s")
 
     connection.backup(target, progress=look)
 
 
 def _is_of_reading(cause: sqlite3.DatabaseError) -> bool:
     """The file that is written is new, and nobody else's: only the other one can be damaged or locked."""
-    return isinstance(cause, Locked) or _name_of(cause) in _OF_READING
-
-
-def _name_of(cause: sqlite3.DatabaseError) -> str:
-    return getattr(cause, "sqlite_errorname", "")
+    return isinstance(cause, Locked) or name_of(cause) in _OF_READING
 
 
 def keep(connection: sqlite3.Connection, path: str, schema: int) -> str:

@@ -19,6 +19,7 @@ from msgspec import Meta, Struct
 
 from ..cni.spot import placed
 from . import schema
+from .causes import reason
 from .errors import JournalError
 from .verification import Fault, columns, faults, tables
 
@@ -148,7 +149,7 @@ def _fill(connection: sqlite3.Connection, name: str, table: Table) -> None:
                     raise ValueError(f"{column} cannot be {type(value).__name__}")
             connection.execute(insert, values)
         except (sqlite3.Error, OverflowError, ValueError, NotBase64, OSError) as cause:
-            raise InvalidDocument(f"{where}: {cause}") from None
+            raise InvalidDocument(f"{where}: {reason(cause)}") from None
 
 
 def _value(shown: Any) -> object:

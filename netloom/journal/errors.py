@@ -35,6 +35,10 @@ class Unwritable(JournalError):
     """The disk did not take a change: full, read-only or broken. Nothing of the change happened."""
 
 
+class ReadOnly(Unwritable):
+    """The file or its disk is read-only."""
+
+
 class Unreadable(Unwritable):
     """What is in it cannot be had now: the disk fails, or somebody has locked it. So nothing is changed."""
 

@@ -9,14 +9,13 @@ from contextlib import closing, suppress
 
 from ..failpoints import reach
 from . import backup, manner, schema
-from .errors import Damaged, JournalError, Missing, NotMigrated, Unreadable, Unwritable
+from .causes import Locked, is_damage, is_read_only, name_of, reason
+from .errors import Damaged, JournalError, Missing, NotMigrated, ReadOnly, Unreadable, Unwritable
 from .kinds import require_database
 from .ledger import Ledger
 
 # What SQLite calls a commit that waits for the disk.
 DURABLE = "FULL"
-
-_DAMAGE = ("malformed", "not a database", "file is encrypted", "Could not decode")
 
 
 def opened(path: str) -> sqlite3.Connection:
@@ -73,8 +72,9 @@ def _step(connection: sqlite3.Connection, path: str, version: int) -> None:
         if name_of(cause) != "SQLITE_ERROR":
             raise  # the disk's fault, or the file's
         raise NotMigrated(
-            f"{path} has schema {version}, and cannot be given {schema.VERSION}: {cause}; it is as it was"
-        ) from None
+            f"{path} has schema {version}, and cannot be given {schema.VERSION}: {reason(cause)}; "
+            "it is as it was"
+        ) from cause
 
 
 def read_only(path: str) -> sqlite3.Connection:
@@ -135,11 +135,6 @@ def empty() -> Ledger:
     return Ledger(connection)
 
 
-def name_of(cause: BaseException | None) -> str:
-    """Of an error of SQLite's."""
-    return getattr(cause, "sqlite_errorname", "")
-
-
 def was_not_kept(cause: BaseException) -> bool:
     """Whether the disk took something, and then failed to keep it."""
     return name_of(cause) == "SQLITE_IOERR_FSYNC"
@@ -147,13 +142,15 @@ def was_not_kept(cause: BaseException) -> bool:
 
 def explained(path: str, cause: sqlite3.DatabaseError, *, reading: bool = False) -> JournalError:
     """`reading`: nothing was to be written."""
-    if any(word in str(cause) for word in _DAMAGE):
-        return Damaged(f"{path} is damaged ({cause})")
+    why = reason(cause)
+    if is_damage(cause):
+        return Damaged(f"{path} is damaged: {why}")
     if isinstance(cause, sqlite3.IntegrityError):
-        return JournalError(f"{path}: {cause}")
-    if reading or isinstance(cause, backup.Locked):
-        return Unreadable(f"the journal {path} cannot be read: {cause}")
-    return Unwritable(f"the journal {path} cannot be written: {cause}")
+        return JournalError(f"{path}: {why}")
+    if reading or isinstance(cause, Locked):
+        return Unreadable(f"the journal {path} cannot be read: {why}")
+    kind = ReadOnly if is_read_only(cause) else Unwritable
+    return kind(f"the journal {path} cannot be written: {why}")
 
 
 def boottime() -> float:

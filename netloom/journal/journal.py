@@ -26,8 +26,9 @@ from ..failpoints import reach
 from ..waiting import until_done
 from . import file
 from .astray import Astray
+from .causes import NotCheckpointed, name_of
 from .errors import Closed
-from .file import explained, name_of, opened, read_only, was_not_kept
+from .file import explained, opened, read_only, was_not_kept
 from .ledger import Ledger
 from .lock import locked
 from .records import Operation
@@ -265,7 +266,7 @@ class Journal:
         if self._is_doubtful:
             busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
-                raise sqlite3.OperationalError("disk I/O error")
+                raise NotCheckpointed("another process reads it, so its log cannot be written into the file")
             self._is_doubtful = False
 
     def _wait_for_disk(self, wait: bool) -> None:

@@ -6,18 +6,18 @@ number where a name was meant: the file is damaged, and that is said.
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any, TypeVar
 
 import msgspec
 
+from .causes import Malformed
 from .records import Seconds
 
 T = TypeVar("T")
 
 
 def typed(values: Any, kind: type[T]) -> T:
-    """The values, of this type. Raises `sqlite3.DatabaseError`, as of any damage.
+    """The values, of this type. Raises `Malformed`.
 
     >>> typed([(1, "eth0")], list[tuple[int, str]])
     [(1, 'eth0')]
@@ -25,7 +25,7 @@ def typed(values: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(values, kind, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
-        raise sqlite3.DatabaseError(f"a row is malformed: {error}") from None
+        raise Malformed(f"a row is malformed: {error}") from None
 
 
 def seconds(value: object) -> float:

@@ -14,6 +14,7 @@ import msgspec
 from ..cni import CNIError, decode_result
 from ..kernel import InvalidPlan, Plan
 from . import schema
+from .causes import reason
 from .errors import Damaged
 
 # Of the file, of tables and columns, of rows that name others, of attachments, and of what they hold.
@@ -41,10 +42,11 @@ def faults(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
         yield Fault("tables", "there are no tables in it: no agent has begun with it yet")
         return
     try:
-        broken = [
-            text for (text,) in connection.execute(f"PRAGMA integrity_check({_AT_MOST})") if text != "ok"
-        ]
-        yield from (Fault("file", text) for text in broken)
+        checked = connection.execute(f"PRAGMA integrity_check({_AT_MOST})")
+        broken = sum(text != "ok" for (text,) in checked)
+        if broken:
+            count = f"at least {broken}" if broken >= _AT_MOST else str(broken)
+            yield Fault("file", f"its pages are corrupt: SQLite's check found {count} defects")
         missing = list(_missing(connection, version))
         yield from missing
         if broken or missing:
@@ -54,14 +56,14 @@ def faults(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
         yield from _of_attachments(connection)
         yield from _of_operations(connection)
     except sqlite3.DatabaseError as cause:
-        yield Fault("file", f"SQLite cannot read it: {cause}")
+        yield Fault("file", f"it cannot be read: {reason(cause)}")
 
 
 def require_whole(connection: sqlite3.Connection, path: str) -> None:
-    """Every page is read. Raises `Damaged`, or `sqlite3.DatabaseError` where SQLite itself gives up."""
+    """Every page is read. Raises `Damaged`, or `sqlite3.DatabaseError` where SQLite gives up."""
     (text,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if text != "ok":
-        raise Damaged(f"{path} is damaged ({' '.join(text.split())})")
+        raise Damaged(f"{path} is damaged: some of its pages are corrupt")
 
 
 def _missing(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:

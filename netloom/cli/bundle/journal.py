@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from ...journal import JournalError
+from ...journal.causes import reason
 from ...journal.kinds import require_database
 from ...kernel.values import shown_ip
 from ..settling import settle
@@ -54,7 +55,7 @@ def journal(asked: Asked) -> Iterator[Found]:
                 most = asked.operations if table == "operation" else _MOST
                 yield _rows(connection, name, table, order, most, about)
     except (JournalError, sqlite3.Error) as cause:
-        yield Trouble("journal/", "the journal", f"{path} cannot be read: {cause}")
+        yield Trouble("journal/", "the journal", f"{path} cannot be read: {reason(cause)}")
         yield Member(name="journal/files.json", about="files of the journal", document=files)
 
 

@@ -21,6 +21,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ...journal.backup import copy
+from ...journal.causes import reason
 from ...journal.errors import Damaged, Unreadable
 from ...journal.file import as_it_is
 from ...journal.file import explained as told
@@ -127,7 +128,7 @@ def _is_of(path: str, journal: str) -> bool:
 
 
 def unwritable(path: str, cause: OSError | sqlite3.DatabaseError) -> CommandFailed:
-    why = cause.strerror if isinstance(cause, OSError) else cause
+    why = cause.strerror if isinstance(cause, OSError) else reason(cause)
     return CommandFailed(
         f"cannot write {path}: {why}",
         "look at the path: its permissions, what is in its place, and space on its disk",

@@ -16,6 +16,7 @@ from ...failpoints import reach
 from ...journal import JournalError
 from ...journal.astray import remove_empty_log
 from ...journal.backup import copy
+from ...journal.causes import reason
 from ...journal.file import as_it_is
 from ...journal.lock import locked
 from ..agent_process import Place, holder
@@ -80,7 +81,7 @@ def _is_readable(path: str, require: Require, *, over_damage: bool) -> bool:
         if over_damage:
             return False
         raise CommandFailed(
-            f"{path} cannot be read: {cause}; nothing was changed",
+            f"{path} cannot be read: {reason(cause)}; nothing was changed",
             "look at it with `netloom journal verify`, or put it aside with --force",
             code="journal-damaged",
         ) from None
