@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from contextlib import suppress
+from functools import partial
 
 from ..cni import AttachmentKey, CNIError
 from ..cni.files import Replacement, make_directories
@@ -61,18 +62,19 @@ async def _replay_one(node: Node, path: str) -> bool:
     except FileNotFoundError:
         return False
     sent, trace = _sent(message), trace_of(message)
-    kept: list[str] = []
+    kept: list[AttachmentKey] = []
     for key in keys:
         try:
             course = Course()
-            deleted = await delete(node, key, None, course, sent_before=sent, keep=lambda: kept.append(path))
+            keeping = partial(kept.append, key)
+            deleted = await delete(node, key, None, course, sent_before=sent, keep=keeping)
         except Exception as error:
             why = explained(error, key).discreet
             log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
             return False
-        if deleted:
-            done = "a DEL that came while no agent answered was done"
-            node.tell("REPLAY", done, course.attachment, trace=trace)
+        # While the journal cannot store it, every round deletes it again: one event, when it is stored.
+        if deleted and key not in kept:
+            node.tell("REPLAY", "a queued DEL was done", course.attachment, trace=trace)
             log.info("replayed DEL of %s", key, extra=about(key, trace))
     if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
         return False

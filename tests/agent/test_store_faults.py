@@ -196,6 +196,23 @@ def test_del_on_a_broken_disk_succeeds_and_is_written_down_later(node: Node, bro
     assert is_consistent(node)
 
 
+def test_a_del_that_is_written_down_later_is_one_event(node: Node, broken: BreakableDisk) -> None:
+    """However many rounds have tried to write it down."""
+    container = node.container()
+    node.add(container)
+    broken.break_down()
+    node.delete(container)
+    # The agent gives a heartbeat in each round, before it looks for what is queued.
+    for _ in range(4):
+        last = os.stat(node.socket).st_mtime_ns
+        assert eventually(lambda last=last: os.stat(node.socket).st_mtime_ns != last)  # type: ignore[misc]
+    broken.mend()
+    assert eventually(lambda: node.intents() == [])
+    assert node.stop() == 0
+    verbs = [it.verb for it in node.ledger().operations() if it.container_id == container]
+    assert sorted(verbs) == ["ADD", "DEL", "REPLAY"]
+
+
 def test_status_on_a_broken_disk_is_code_50(node: Node, broken: BreakableDisk) -> None:
     broken.break_down()
     node.plugin("ADD", node.container())
