@@ -116,7 +116,7 @@ class Term:
         self, journal: Journal, dataplane: Dataplane, succession: Succession | None
     ) -> Departure | None:
         node = self._known(Node(self._settings, journal, dataplane))
-        before = await journal.ask(search.ended_without_a_word)
+        before = await journal.ask(search.ended_uncleanly)
         # Of the one before us: it is gone with the socket, when we make another.
         sign = life.last_sign(self._settings.socket) if before else None
         recovered = await recover(node)

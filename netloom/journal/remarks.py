@@ -13,7 +13,11 @@ from datetime import UTC, datetime
 
 _MOMENT = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)"
 _ATTACHED = re.compile(rf"attached since {_MOMENT}(?:; (.*))?", re.DOTALL)
-_LAST_SIGN = re.compile(rf"; the one before it ended without a word, and was last alive at {_MOMENT}")
+# The second is what agents before wrote: their lines are still in journals.
+_LAST_SIGN = re.compile(
+    rf"; (?:the previous agent did not shut down cleanly; last heartbeat|"
+    rf"the one before it ended without a word, and was last alive at) {_MOMENT}"
+)
 
 
 def with_attached(details: str, since: float) -> str:
@@ -36,7 +40,7 @@ def attached_of(details: str) -> tuple[float | None, str]:
 
 
 def with_last_sign(details: str, alive: float) -> str:
-    return f"{details}; the one before it ended without a word, and was last alive at {_written(alive)}"
+    return f"{details}; the previous agent did not shut down cleanly; last heartbeat {_written(alive)}"
 
 
 def last_sign_of(details: str) -> float | None:

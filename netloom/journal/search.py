@@ -162,7 +162,7 @@ def outages(ledger: Ledger, *, is_down: bool = False) -> list[Outage]:
     return found if last is None else [*found, Outage(last, None, False)]
 
 
-def ended_without_a_word(ledger: Ledger) -> bool:
+def ended_uncleanly(ledger: Ledger) -> bool:
     """Whether the last agent that began has not written down that it ends."""
     query = "SELECT verb FROM operation WHERE verb IN ('START', 'STOP') ORDER BY id DESC LIMIT 1"
     row = ledger.connection.execute(query).fetchone()

@@ -19,7 +19,7 @@ MOMENT = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
 @pytest.mark.unit
 def test_the_moment_within_a_sentence_is_shown_as_others_are() -> None:
     said = with_last_sign("version 1, process 2", 1_000_000_000.25)
-    assert with_moments(said, lambda at: f"<{at}>").endswith("was last alive at <1000000000.25>")
+    assert with_moments(said, lambda at: f"<{at}>").endswith("last heartbeat <1000000000.25>")
     assert with_moments("version 1, process 2", str) == "version 1, process 2"
 
 
@@ -31,7 +31,7 @@ def test_when_a_killed_agent_was_last_alive_is_told_in_the_readers_zone(machine:
     machine.brought_up()
     words, zone = ("events", "--verb", "START"), {"TZ": "Asia/Tokyo"}
     line = machine.told(*words, env=zone).stdout.splitlines()[-1]
-    shown = re.fullmatch(rf"{MOMENT}  START .* was last alive at ({MOMENT})", line)
+    shown = re.fullmatch(rf"{MOMENT}  START .* last heartbeat ({MOMENT})", line)
     assert shown is not None, line
     alive = last_sign_of(machine.told(*words, "--json").stdout.splitlines()[-1])
     assert datetime.fromisoformat(f"{shown[1]}+09:00").timestamp() == pytest.approx(alive, abs=0.002)

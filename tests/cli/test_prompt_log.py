@@ -163,7 +163,7 @@ def test_an_agent_that_was_killed_is_told_by_its_last_sign_of_life(machine: Mach
     assert outage["ended"] >= killed
     said = explained(machine, "nobody")["findings"][0]["text"]
     assert "no agent ran" not in said
-    assert "last sign of life" in said
+    assert "last heartbeat" in said
 
 
 def test_an_agent_that_was_stopped_left_at_the_time_it_said(machine: Machine) -> None:

@@ -30,3 +30,8 @@ def test_what_says_nothing_of_it_stays_as_it_is(details: str) -> None:
 def test_the_last_sign_of_an_agent_is_understood(alive: float) -> None:
     said = with_last_sign("version 1, process 2; 3 attachments of another boot released", alive)
     assert last_sign_of(said) == pytest.approx(alive, abs=2e-6)
+
+
+def test_a_line_that_an_earlier_version_wrote_is_understood() -> None:
+    said = "v1; the one before it ended without a word, and was last alive at 1970-01-01T00:00:25.000000Z"
+    assert last_sign_of(said) == 25.0

@@ -93,10 +93,10 @@ def test_a_sign_that_is_later_than_the_next_start_claims_nothing(ledger: Ledger)
 
 def test_an_agent_that_was_killed_and_has_no_successor_is_known_to_have_lived(ledger: Ledger) -> None:
     assert search.outages(ledger, is_down=True) == [Outage(14.001, None, False)]
-    assert search.ended_without_a_word(ledger)
+    assert search.ended_uncleanly(ledger)
     ledger.record([operation("STOP", started=40.0)])
     assert search.outages(ledger, is_down=True) == [Outage(40.0, None, True)]
-    assert not search.ended_without_a_word(ledger)
+    assert not search.ended_uncleanly(ledger)
 
 
 def test_a_log_that_begins_in_an_agents_life_has_no_outage_before_it() -> None:

@@ -136,13 +136,11 @@ def _without(outages: Sequence[Outage]) -> str:
         f"for a moment at {began}" if began == ended else f"from {began} to {ended}" for began, ended in spans
     ]
     killed = [
-        f"at some time between {shown(it.began)}, its last sign of life, and {_until(it)}"
-        for it in outages
-        if not it.stopped
+        f"between {shown(it.began)}, its last heartbeat, and {_until(it)}" for it in outages if not it.stopped
     ]
     parts = [
         f"no agent ran {', '.join(stopped)}" if stopped else "",
-        f"an agent ended without a word {', another '.join(killed)}" if killed else "",
+        f"an agent did not shut down cleanly, and ended {', another '.join(killed)}" if killed else "",
     ]
     return "; ".join(filter(None, parts))
 

@@ -103,14 +103,14 @@ class Outage(Struct, frozen=True):
     began: Annotated[
         float,
         Meta(
-            description="when the agent before it stopped, in seconds since 1970; if it ended without a "
-            "word: its last sign of life"
+            description="when the agent before it stopped, in seconds since 1970; if it did not shut "
+            "down cleanly: its last heartbeat"
         ),
     ]
     ended: Annotated[float | None, Meta(description="when the next one served; null: none does")]
     stopped: Annotated[
         bool,
-        Meta(description="false: that agent ended without a word, at some time between `began` and `ended`"),
+        Meta(description="false: it did not shut down cleanly, and ended between `began` and `ended`"),
     ]
 
 

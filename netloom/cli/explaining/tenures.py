@@ -150,6 +150,6 @@ def at_moment(
         if not out.stopped and out.began - _UNWRITTEN <= at and (out.ended is None or at < out.ended):
             until = "now" if out.ended is None else shown(out.ended)
             when = f"between {shown(out.began)} and {until}"
-            why = f"an agent ended without a word {when}, and what it did last is in no log"
+            why = f"an agent did not shut down cleanly, and ended {when}; the log lacks its last operations"
             return AtMoment(at, False, None, why)
     return AtMoment(at, True, None)
