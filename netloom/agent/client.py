@@ -88,7 +88,7 @@ class Connection:
                 time.sleep(_PAUSE)
             except TimeoutError:
                 raise self._silent() from None
-            except (FileNotFoundError, ConnectionRefusedError):
+            except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
                 raise NotRunning(f"no agent answers at {self.path}") from None
             except OSError as cause:
                 raise AgentError(f"cannot ask the agent at {self.path}: {cause.strerror or cause}") from None

@@ -13,15 +13,24 @@ import stat
 from contextlib import suppress
 from typing import Self
 
+from ..cni.files import make_directories
+
 BACKLOG = 4096
 
 
 class SocketInUse(Exception):
-    """Another agent answers there, or something that is no socket is in its place."""
+    """Another agent answers there, or something is in the way. `errno` is the kernel's, if it said so."""
+
+    def __init__(self, text: str, errno: int = 0) -> None:
+        super().__init__(text)
+        self.errno = errno
 
 
 class Listener:
-    """`inode` is that of the file at `path` while it leads to this socket; 0 if it never did."""
+    """`inode` is that of the file at `path` while it leads to this socket; 0 if it never did.
+
+    Another file system that is mounted there may have a file of the same inode: `device` tells them apart.
+    """
 
     def __init__(
         self, path: str, listening: socket.socket, inode: int, *, lent: bool = False, kept: bool = False
@@ -30,6 +39,8 @@ class Listener:
         self.path = path
         self.socket = listening
         self.inode = inode
+        found = file_at(path)
+        self.device = found.st_dev if found is not None and inode == found.st_ino else 0
         self.is_lent = lent
         self.is_kept = kept
 
@@ -37,7 +48,8 @@ class Listener:
     def made(cls, path: str, *, over: bool = False) -> Self:
         """Appears at its place in one step, over what an agent that was killed has left there.
 
-        `over` also takes the place of one that answers: who has connected to that one stays with it.
+        Directories that are missing are made, for root alone. `over` also takes the place of one that
+        answers: who has connected to that one stays with it.
         """
         _require_socket(path)
         if not over:
@@ -46,6 +58,7 @@ class Listener:
         kind = socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         listening = socket.socket(socket.AF_UNIX, kind)
         try:
+            make_directories(os.path.dirname(path), 0o700)
             with suppress(FileNotFoundError):
                 os.unlink(spare)
             before = os.umask(0o177)
@@ -60,7 +73,7 @@ class Listener:
             listening.close()
             with suppress(OSError):
                 os.unlink(spare)
-            raise SocketInUse(f"cannot listen at {path}: {cause.strerror or cause}") from None
+            raise SocketInUse(_refusal(path, cause), cause.errno or 0) from None
         return cls(path, listening, inode)
 
     def fileno(self) -> int:
@@ -71,7 +84,12 @@ class Listener:
         self.socket.listen(BACKLOG)
 
     def is_in_place(self) -> bool:
-        return self.inode != 0 and inode_at(self.path) == self.inode
+        found = file_at(self.path)
+        return (
+            found is not None
+            and self.inode == found.st_ino
+            and (self.device == found.st_dev or not self.device)
+        )
 
     def close(self, *, unlink: bool = True) -> None:
         if unlink and not (self.is_lent or self.is_kept) and self.is_in_place():
@@ -80,13 +98,26 @@ class Listener:
         self.socket.close()
 
 
-def inode_at(path: str) -> int:
-    """Of the socket at a path; 0 if there is none."""
+def file_at(path: str) -> os.stat_result | None:
+    """Of the socket at a path; None if there is none."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
-        return 0
-    return found.st_ino if stat.S_ISSOCK(found.st_mode) else 0
+        return None
+    return found if stat.S_ISSOCK(found.st_mode) else None
+
+
+def inode_at(path: str) -> int:
+    """Of the socket at a path; 0 if there is none."""
+    found = file_at(path)
+    return 0 if found is None else found.st_ino
+
+
+def _refusal(path: str, cause: OSError) -> str:
+    """Names the file that is in the way, if it is another one than the socket's."""
+    at = cause.filename if isinstance(cause.filename, str) and not cause.filename.startswith(path) else ""
+    why = f"{at}: {cause.strerror}" if at else str(cause.strerror or cause)
+    return f"cannot listen at {path}: {why}"
 
 
 def _require_socket(path: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -30,8 +30,13 @@ from .status import lack_of, lack_of_space
 _FRESH = 10.0
 _PATIENCE = 3.0
 
-# Codes of what the agent notes in `Node.troubles`.
-_TROUBLES = {"journal": "journal-gone", "table": "table-broken"}
+# Codes of what an agent notes in `Node.troubles`, by the names that those have.
+CODES = {
+    "journal": "journal-gone",
+    "table": "table-broken",
+    "socket": "socket-unreachable",
+    "directory": "path-untrusted",
+}
 
 
 class Obstacles(Struct, frozen=True):
@@ -68,8 +73,9 @@ def _unknown(network: str) -> Finding:
 class Judge:
     """Asks disk and kernel, and waits no longer for them than somebody waits for an answer."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, look: Callable[[], None]) -> None:
         self._node = node
+        self._look = look
         self._full: Shared[str] = Shared(lambda: asyncio.to_thread(lack_of_space, node.settings.state_dir))
         self._guards: Shared[bool] = Shared(node.guards)
         self._found: Shared[Found] = Shared(lambda: asyncio.to_thread(node.networks.found))
@@ -81,7 +87,8 @@ class Judge:
     async def obstacles(self) -> Obstacles:
         node = self._node
         node.look_after_journal()
-        of_node = [_finding(_TROUBLES.get(what, what), text) for what, text in dict(node.troubles).items()]
+        self._look()
+        of_node = [_finding(CODES.get(what, what), text) for what, text in dict(node.troubles).items()]
         of_node += await self._of_disk()
         if "table" not in node.troubles:
             of_node += await self._of_table()

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from .descriptors import share
-from .listener import BACKLOG, Listener, SocketInUse
+from .listener import BACKLOG, Listener
 from .protocol import LENGTH, REQUEST_MAX, Message, ProtocolError, Reply, decode
 
 # More descriptors than a plugin ever sends, so that what is too much is seen, and closed.
@@ -358,14 +358,19 @@ class Server:
         self._expected.pop(client, None)
         self._resume()
 
-    def keep_in_place(self) -> None:
-        """Somebody may have removed the socket: whoever waits at it is served, and a new one is made."""
-        if not self._is_open or any(listener.is_in_place() for listener in self._listeners):
-            return
-        try:
-            fresh = Listener.made(self._listeners[0].path)
-        except SocketInUse:
-            return
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def keep_in_place(self) -> bool:
+        """Makes a new socket if the file of the old one is gone; clients that wait at the old one are served.
+
+        Whether that was needed. Raises `SocketInUse` if it cannot be made. One that was lent is kept beside
+        the new one: the manager may still hand clients in by it.
+        """
+        if any(listener.is_in_place() for listener in self._listeners):
+            return False
+        fresh = Listener.made(self._listeners[0].path)
         ours = [listener for listener in self._listeners if not listener.is_lent]
         for listener in ours:
             self._accept(listener, BACKLOG)
@@ -379,6 +384,7 @@ class Server:
         self._resume()
         if self._made is not None:
             self._made(fresh)
+        return True
 
     async def pause(self, patience: float) -> bool:
         """Takes no more clients, and finishes what it began. Whether it was all done in time.

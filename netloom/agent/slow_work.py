@@ -13,7 +13,6 @@ from .collect import Collector
 from .drift import Drift
 from .node import Node
 from .recovery import answer_for_next_hop, finish, forget_rested, forward
-from .server import Server
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +22,7 @@ _COLLECT_EVERY = 10
 _FORGET_EVERY = 3600
 
 
-async def tick(node: Node, server: Server) -> None:
+async def tick(node: Node) -> None:
     """Until it is cancelled. What fails is told of, and does not keep the others from being done."""
     collector, drift = Collector(node), Drift(node)
     number = 0
@@ -32,7 +31,6 @@ async def tick(node: Node, server: Server) -> None:
         number += 1
         node.ticked = time.monotonic()
         node.look_after_journal()
-        server.keep_in_place()
         life.show(node.settings.socket)
         work: list[Callable[[], Awaitable[object]]] = [
             lambda: intents.replay(node),

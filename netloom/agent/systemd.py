@@ -49,7 +49,8 @@ class Passed(NamedTuple):
 class Manager:
     """`watchdog` is how often it wants to hear of us, in seconds; None: it does not care.
 
-    `stores`: it keeps descriptors for us, and starts us again with them.
+    `stores`: it keeps descriptors for us, and starts us again with them. `directories` are those that it
+    makes whenever it starts us.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Manager:
         passed: Sequence[Passed] = (),
         *,
         stores: bool = False,
+        directories: Sequence[str] = (),
     ) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self.watchdog = watchdog
         self.passed = tuple(passed)
         self.stores = stores
+        self.directories = tuple(directories)
 
     @classmethod
     def of_environment(cls, environment: MutableMapping[str, str]) -> Self:
@@ -82,6 +85,7 @@ class Manager:
             passed,
             # systemd says so since its version 254; before, we know it by what else it does for us.
             stores=notify["FDSTORE"] not in ("", "0") or bool(passed) or watchdog is not None,
+            directories=environment.get("RUNTIME_DIRECTORY", "").split(":"),
         )
 
     @property

@@ -26,6 +26,7 @@ from .listener import Listener
 from .node import Node, Settings
 from .pages import Pages
 from .protocol import Message
+from .reachability import Reachability
 from .recovery import Recovered, recover
 from .server import Server
 from .slow_work import go_on, tick
@@ -137,14 +138,16 @@ class Term:
         gc.freeze()
         self._begin(server, succession)
         self._tell(node, recovered, sign)
+        reachability = Reachability(node, server, self._manager, self._stop)
         loop = asyncio.get_running_loop()
         tasks = [
-            loop.create_task(tick(node, server)),
+            loop.create_task(tick(node)),
+            loop.create_task(reachability.keep()),
             loop.create_task(go_on("listening to the kernel", lambda: Drift(node).listen())),
             loop.create_task(watch(node, self._manager)),
         ]
         flows = loop.create_task(go_on("forgetting connections", lambda: node.flows.run(node)))
-        pages = Pages(node, lambda: server.under_way)
+        pages = Pages(node, lambda: server.under_way, lambda: reachability.look(ask=True))
         pages.open()
         departure: Departure | None = None
         try:

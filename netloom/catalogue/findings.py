@@ -24,6 +24,25 @@ ENTRIES = (
         "The agent makes it anew within a second; if it does not, restart it.",
     ),
     _entry(
+        "socket-unreachable",
+        "the agent cannot listen at its socket",
+        "An agent runs, and no plugin reaches it: the file of its socket is gone, and the agent cannot make "
+        "another, since the path is read-only, or something else is in its place. DELs are queued where that "
+        "is possible, and all other requests fail with code 11.",
+        "Clear the path that the message names; the agent listens there again within a second.",
+    ),
+    _entry(
+        "path-untrusted",
+        "another user could change a directory of netloom",
+        "The directory of the socket or of the state, one above it, or a link that leads to it belongs to "
+        "another user, or is writable by others. That user could answer in the agent's place, or give it "
+        "another journal. The plugin asks no agent there: ADD fails with code 11, and DEL is queued. The "
+        "agent and `netloom up` take the right to write from others where root owns the directory, and "
+        "refuse any other.",
+        "Make root the owner of the directory that the message names, and close it to others: `chown root: "
+        "DIR` and `chmod go-w DIR`; or give another --socket or --state-dir.",
+    ),
+    _entry(
         "two-agents",
         "two agents on one node",
         "More than one agent of netloom runs in this network namespace, each with a state of its own. Each "

@@ -6,7 +6,8 @@ None that runs is started with `netloom up`. One that runs and is silent is not 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+import stat
+from typing import Literal, NamedTuple
 
 from ..agent.client import AgentError, Silent
 from ..cni.files import read_document
@@ -63,11 +64,20 @@ def presence(place: Place) -> Presence:
 
 def _elsewhere(process: int, place: Place) -> Presence:
     """It has the journal, and nobody answers at the socket."""
+    obstacle = obstacle_at(place.socket)
+    if obstacle is not None and listens_at(place.socket):
+        return Presence(
+            None,
+            f"process {process} cannot listen at {place.socket}, and no plugin reaches it: {obstacle}",
+            f"{obstacle.remedy}; the agent listens there again within a second; {_KEPT}",
+            process,
+            "socket-unreachable",
+        )
     if not os.path.lexists(place.socket) and listens_at(place.socket):
         return Presence(
             None,
-            f"process {process} listens at {place.socket}, and somebody has removed the socket",
-            "an agent makes another within a second: ask again; if there is still none, restart it with "
+            f"process {process} listens at {place.socket}, and the file of the socket was removed",
+            "the agent makes another within a second: ask again; if there is still none, restart it with "
             f"`netloom down` and `netloom up`; {_KEPT}",
             process,
             "socket-removed",
@@ -129,6 +139,44 @@ def _halted(process: int) -> Presence:
         process,
         "agent-halted",
     )
+
+
+class Obstacle(NamedTuple):
+    """What keeps an agent from making its socket: something in the way, or a file system."""
+
+    place: str
+    kind: Literal["file", "read-only"]
+
+    def __str__(self) -> str:
+        if self.kind == "read-only":
+            return f"{self.place} is read-only"
+        return f"{self.place} is in the way"
+
+    @property
+    def remedy(self) -> str:
+        if self.kind == "read-only":
+            return f"mount it read-write: `mount -o remount,rw {mount_point(self.place)}`"
+        return f"move {self.place} away"
+
+
+def obstacle_at(path: str) -> Obstacle | None:
+    """None if nothing keeps a process of root's from making a socket there."""
+    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+        return Obstacle(path, "file")
+    directory = os.path.dirname(path)
+    while not os.path.lexists(directory):
+        directory = os.path.dirname(directory)
+    if not os.path.isdir(directory):
+        return Obstacle(directory, "file")
+    if os.statvfs(directory).f_flag & os.ST_RDONLY:
+        return Obstacle(directory, "read-only")
+    return None
+
+
+def mount_point(path: str) -> str:
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def listens_at(path: str) -> bool:

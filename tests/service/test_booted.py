@@ -226,6 +226,15 @@ def test_a_socket_that_somebody_removed_is_made_anew_and_outlives_the_agent(node
     assert eventually(lambda: node.exists("/run/netloom/agent.sock"))
 
 
+def test_a_directory_that_somebody_removed_is_there_again_for_the_next_call(node: Booted) -> None:
+    """The agent may not write to /run itself: systemd makes the directory for it."""
+    node.container("web")
+    node.run("rm", "-rf", "/run/netloom")
+    assert eventually(lambda: node.netloom("status").status == 0)
+    assert node.cni("add", "web").status == 0
+    assert node.run("stat", "-c", "%a %U", "/run/netloom").stdout.split() == ["700", "root"]
+
+
 def test_one_that_hangs_is_ended_and_started_anew(machine: Booted) -> None:
     machine.run("mkdir", "-p", "/etc/systemd/system/netloom.service.d")
     machine.run("tee", "/etc/systemd/system/netloom.service.d/soon.conf", stdin="[Service]\nWatchdogSec=6s\n")

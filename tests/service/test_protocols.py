@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -294,6 +295,41 @@ def test_a_socket_that_it_made_itself_is_kept_and_who_waits_at_it_is_served(mana
     assert manager.node.stop() == 0
     assert inode(manager.node.socket) == made
     assert names_in(manager.node.socket.parent) == ["agent.sock"]
+
+
+def test_a_lent_socket_whose_directory_is_gone_is_served_beside_a_new_one(manager: ServiceManager) -> None:
+    manager.listen()
+    manager.start()
+    manager.ready()
+    node = manager.node
+    with ThreadPoolExecutor() as executor:
+        with node.paused():
+            status = executor.submit(node.plugin, "STATUS")
+            assert eventually(lambda: waits_at(node))
+            shutil.rmtree(node.socket.parent)
+        assert status.result().status == 0
+    assert eventually(lambda: node.answers() and node.plugin("STATUS").status == 0)
+    assert manager.heard(f"FDNAME=netloom-{inode(node.socket)}") is not None
+
+
+def waits_at(node: Node) -> bool:
+    """Whether a client stands in the queue of the node's socket."""
+    done = subprocess.run(["ss", "-xlH", "src", str(node.socket)], check=True, capture_output=True, text=True)
+    return any(int(line.split()[2]) > 0 for line in done.stdout.splitlines())
+
+
+def test_a_directory_that_only_the_manager_can_make_is_left_to_it(manager: ServiceManager) -> None:
+    """It ends: systemd makes the directory, and starts an agent that has it."""
+    manager.listen()
+    directory = manager.node.socket.parent
+    agent = manager.start(environment={"RUNTIME_DIRECTORY": str(directory)})
+    manager.ready()
+    at = str(manager.node.directory)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", at], check=True)
+    try:
+        assert agent.wait(20) == 0
+    finally:
+        subprocess.run(["umount", at], check=True)
 
 
 def test_without_a_manager_nothing_is_left_at_the_end(node: Node) -> None:

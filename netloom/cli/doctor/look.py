@@ -33,7 +33,8 @@ LOOKS = (
         "the agent, the journal and the pools, as `netloom status` has them",
         (
             "agent-not-running", "agent-silent", "agent-halted", "agent-strange", "agent-elsewhere",
-            "socket-removed", "agent-troubled", "agent-outdated", "agent-of-other-state", "queued-dels",
+            "socket-removed", "socket-unreachable", "path-untrusted",
+            "agent-troubled", "agent-outdated", "agent-of-other-state", "queued-dels",
             "journal-gone", "journal-damaged", "journal-newer", "journal-unwritable", "journal-unreadable",
             "journal-read-only", "disk-full", "network-none", "network-broken", "pool-exhausted",
             "pool-nearly-exhausted", "pool-overlap", "host-lacks", "table-broken", "network-unloadable",
