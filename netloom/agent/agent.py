@@ -10,19 +10,21 @@ import resource
 import signal
 from contextlib import suppress
 
+from ..cni.files import make_directories
 from ..failpoints import reach
 from ..journal import JournalError, NewerSchema
 from ..kernel import KernelError
 from ..kernel.dataplane import Dataplane
 from .displacement import displace
 from .handover import Departure, Offer
-from .listener import Listener
+from .listener import Listener, SocketInUse
 from .loading import load_all
 from .node import Settings
 from .readiness import require_ready
 from .succession import NotKnown, Succession, succeed
 from .systemd import Manager
 from .term import REQUESTS, Term
+from .trusted_path import require_trusted
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ async def serve(settings: Settings, manager: Manager, *, take_over: bool = False
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    os.makedirs(os.path.dirname(settings.socket) or ".", mode=0o700, exist_ok=True)
+    _prepare_directories(settings)
     _allow_many_descriptors()
     listeners = manager.listeners(settings.socket)
     term = Term(settings, manager, listeners, stop, follows=take_over)
@@ -120,6 +122,18 @@ def _leave(listeners: list[Listener]) -> None:
     """The sockets are another's by now, and so is the file that leads to them."""
     for listener in listeners:
         listener.close(unlink=False)
+
+
+def _prepare_directories(settings: Settings) -> None:
+    """Raises `UntrustedPath`, or `SocketInUse` if the socket's cannot be made; the journal makes its own."""
+    require_trusted("the state directory", settings.state_dir)
+    directory = os.path.dirname(settings.socket)
+    try:
+        make_directories(directory, 0o700)
+    except OSError as cause:
+        at = cause.filename or directory
+        raise SocketInUse(f"cannot listen at {settings.socket}: {at}: {cause.strerror}") from None
+    require_trusted("the directory of the socket", directory)
 
 
 def _allow_many_descriptors() -> None:

@@ -111,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
     from ..agent.node import Settings
     from ..agent.succession import Refused, Withdrawn
     from ..agent.systemd import BadVariable, Manager
+    from ..agent.trusted_path import UntrustedPath
     from ..journal import InUse, JournalError
     from ..kernel import KernelError
     from .journal import advice_on, code_of
@@ -150,6 +151,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(
             str(error), "the agent that was there goes on; look at both logs", code="handover-withdrawn"
         ) from None
+    except UntrustedPath as error:
+        raise CommandFailed(str(error), error.weakness.remedy, code="path-untrusted") from None
     except SocketInUse as error:
         raise CommandFailed(
             str(error),

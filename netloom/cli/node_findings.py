@@ -13,10 +13,11 @@ from ..agent.another_pool import remedy_of
 from ..agent.info import Info
 from ..agent.networks import FILE
 from ..agent.status import lack_of_space
+from ..agent.trusted_path import UntrustedPath, weakness_of
 from ..findings import Finding, Severity
 from ..ipam.usage import READY
 from ..modes.edition import EDITION
-from .agent_presence import Presence
+from .agent_presence import Presence, mount_point
 from .failure import CommandFailed
 from .journal import journal_path
 from .node_document import NetworkStatus, PoolStatus, Unreadable
@@ -77,6 +78,16 @@ def of_table(differences: Iterable[Difference], name: str) -> Iterator[Finding]:
         )
 
 
+def of_paths(state_dir: str, socket: str) -> Iterator[Finding]:
+    """Directories that another user could change: the plugin and the next agent do without them."""
+    directory = os.path.dirname(socket)
+    for it, what in ((directory, "the directory of the socket"), (state_dir, "the state directory")):
+        weak = weakness_of(it)
+        if weak is not None:
+            text = str(UntrustedPath(what, weak))
+            yield Finding(code="path-untrusted", text=text, next=weak.remedy, subject=it)
+
+
 def of_journal(error: CommandFailed, state_dir: str) -> Finding:
     subject = "" if error.code == "agent-of-other-state" else journal_path(state_dir)
     return Finding(code=error.code, text=str(error), next=error.advice, subject=subject)
@@ -97,17 +108,11 @@ def of_disk(state_dir: str) -> Iterator[Finding]:
 def _read_only(path: str, state_dir: str) -> Finding:
     if os.statvfs(state_dir).f_flag & os.ST_RDONLY:
         text = f"the disk of {state_dir} is mounted read-only: the journal takes no changes"
-        remedy = f"`mount -o remount,rw {_mount_point(state_dir)}`; if the kernel did it, `dmesg` tells why"
+        remedy = f"`mount -o remount,rw {mount_point(state_dir)}`; if the kernel did it, `dmesg` tells why"
     else:
         text = f"{path} may not be written, not even by root: it may be immutable"
         remedy = f"`chattr -i {path}`, and look at its permissions"
     return Finding(code="journal-read-only", text=text, next=remedy, subject=path)
-
-
-def _mount_point(path: str) -> str:
-    while not os.path.ismount(path):
-        path = os.path.dirname(path)
-    return path
 
 
 def of_networks(

@@ -66,6 +66,7 @@ def report(args: argparse.Namespace) -> Status:
     all_found = findings.in_order(
         [
             *findings.of_presence(found, args.socket),
+            *findings.of_paths(args.state_dir, args.socket),
             *findings.of_disk(args.state_dir),
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),

@@ -39,7 +39,13 @@ from .service_manager import require_booted
 from .status import FAILED
 from .up_plugins import forget_lost, require_no_stranger
 from .up_report import Up, show
-from .up_requirements import make_state_dir, require_library, require_nameable, require_plugin
+from .up_requirements import (
+    make_state_dir,
+    require_library,
+    require_nameable,
+    require_plugin,
+    require_trusted,
+)
 from .up_steps import decided, done, write_units
 from .up_warnings import obstacles_of, warnings_of
 from .views import print_json
@@ -124,6 +130,7 @@ def run(args: argparse.Namespace) -> int:
     plugin = require_plugin()
     # All that can be judged is judged before anything is changed.
     require_nameable(args.conf_dir)
+    require_trusted(place)
     damage = require_receipt(args.state_dir)
     decided(args)
     if not args.force:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from ..agent.install import NotBuilt, shipped_plugin
 from ..cni.files import make_directories
 from ..kernel import Namespace
+from .agent_process import Place
 from .failure import CommandFailed, UsageError
 from .place import nameable
 
@@ -23,6 +25,19 @@ def require_library() -> None:
     """Raises `LibraryMissing`, which names the package. An agent would say so in its log, and end."""
     with Namespace.own() as host:
         _ = host.nft
+
+
+def require_trusted(place: Place) -> None:
+    """The directories of state and socket: where others could change one, nothing is written to it."""
+    from ..agent import trusted_path
+
+    try:
+        trusted_path.require_trusted("the state directory", place.state_dir)
+        trusted_path.require_trusted("the directory of the socket", os.path.dirname(place.socket))
+    except trusted_path.UntrustedPath as error:
+        raise CommandFailed(
+            f"{error}; nothing was done", error.weakness.remedy, code="path-untrusted"
+        ) from None
 
 
 def make_state_dir(path: str) -> None:

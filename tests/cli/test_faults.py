@@ -120,6 +120,63 @@ def test_a_socket_that_was_removed_is_there_again_within_a_moment(machine: Machi
     assert eventually(lambda: machine.run("status").status == 0)
 
 
+@pytest.mark.parametrize("level", [0, 1], ids=["socket", "directory"])
+def test_something_in_the_place_of_the_socket(machine: Machine, level: int) -> None:
+    """The agent is not said to be down, and listens again as soon as it can."""
+    place = [machine.node.socket, machine.node.socket.parent][level]
+    process = machine.agent
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)  # it must not be faster
+    os.rename(place, place.with_name("before"))
+    place.touch()
+    os.kill(process, signal.SIGCONT)
+    for command in ("status", "doctor"):
+        assert found(machine, "socket-unreachable", by=command)["subject"] == f"process {process}"
+    assert machine.run("status").status == 1
+    place.unlink()
+    assert will_be_gone(machine, "socket-unreachable", by="status")
+    assert machine.run("status").status == 0
+
+
+def test_a_directory_that_another_user_could_change(machine: Machine) -> None:
+    directory = machine.node.socket.parent
+    os.chown(directory, 65534, 65534)
+    for command in ("status", "doctor"):
+        assert found(machine, "path-untrusted", by=command)["subject"] == str(directory)
+    refused = machine.up("--json")
+    assert (refused.status, refused.error["code"]) == (1, "path-untrusted")
+    run_remedies(machine, found(machine, "path-untrusted", by="status"))
+    assert is_gone(machine, "path-untrusted", by="status")
+
+
+@pytest.mark.parametrize("weak", ["directory", "above", "link"])
+def test_a_state_directory_that_another_user_could_change_is_refused(bare: Machine, weak: str) -> None:
+    """By `up`, and by an agent that somebody starts without it."""
+    state_dir = bare.node.directory / "others" / "state"
+    state_dir.mkdir(parents=True)
+    match weak:
+        case "directory":
+            os.chown(state_dir, 65534, 65534)
+        case "above":
+            state_dir.parent.chmod(0o777)
+        case "link":
+            (bare.node.directory / "elsewhere").mkdir()
+            state_dir.rmdir()
+            state_dir.symlink_to(bare.node.directory / "elsewhere")
+            os.chown(state_dir, 65534, 65534, follow_symlinks=False)
+    for command in ("up", "agent"):
+        refused = bare.run(command, "--json", "--state-dir", str(state_dir))
+        assert (refused.status, refused.error["code"]) == (1, "path-untrusted")
+    assert list(state_dir.iterdir()) == []
+
+
+def test_a_state_directory_of_root_that_others_can_write_to_is_closed_to_them(bare: Machine) -> None:
+    bare.node.state_dir.mkdir()
+    bare.node.state_dir.chmod(0o777)
+    bare.brought_up()
+    assert bare.node.state_dir.stat().st_mode & 0o022 == 0
+
+
 def test_two_agents(machine: Machine, tmp_path: Path) -> None:
     with Node(tmp_path) as other:
         other.namespace.close()
