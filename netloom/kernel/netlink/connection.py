@@ -22,6 +22,9 @@ from .message import ACK, DUMP, DUMP_INTERRUPTED, HEADER, REQUEST, Message
 
 ROUTE, NETFILTER, GENERIC = 0, 12, 16
 
+# Dumps of addresses, routes, neighbours and rules. Question and answer begin with the family.
+_LISTED_BY_FAMILY = frozenset({22, 26, 30, 34})
+
 _SOL_NETLINK = 270
 _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 1, 10, 11, 12
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
@@ -192,10 +195,18 @@ class Connection:
             self._interrupted = False
             found = self._question(kind, DUMP, payload)
             if not self._interrupted:
-                return found
+                return self._of_family(kind, payload, found)
         raise KernelError(
             f"a dump was interrupted {_DUMP_TRIES} times: what it lists changes too fast", errno=errno.EINTR
         )
+
+    def _of_family(self, kind: int, question: bytes, found: list[bytes]) -> list[bytes]:
+        """A kernel without a family (ipv6.disable=1) answers for it with all that the other families have."""
+        if not found or not question[0] or found[0][0] == question[0]:
+            return found
+        if self._socket.proto != ROUTE or kind not in _LISTED_BY_FAMILY:
+            return found
+        return [payload for payload in found if payload[0] == question[0]]
 
     @property
     def netns_cookie(self) -> int:

@@ -141,7 +141,9 @@ def _opened(key: str) -> Iterator[int | None]:
     try:
         try:
             fd = os.open(f"/proc/sys/{key}", os.O_RDWR | os.O_CLOEXEC)
-        except PermissionError:
+        except OSError as cause:
+            if cause.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
             fd = os.open(f"/proc/sys/{key}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         yield None
