@@ -34,6 +34,7 @@ from .audit_finding import finding
 from .glance import as_planned
 from .held_port import port_of
 from .node import namespace_of
+from .own_objects import ADDRESSES, address_missing, is_local
 from .planned import readable_plan
 from .presence import leads_there
 from .scope import SCOPE
@@ -60,6 +61,7 @@ def audit(
     fine = as_planned(rows, plans, host, elements) if glance is None else glance(rows, plans, elements)
     return [
         *(finding("table-broken", f"{it}", table.TABLE.name) for it in table.TABLE.check(Scope(host))),
+        *_own_addresses(ledger, host),
         *_unreadable(rows, plans),
         *_states(rows),
         *_addresses(ledger, rows, plans),
@@ -68,6 +70,14 @@ def audit(
         *_kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements)),
         *_strangers(ledger, rows, plans, host, elements),
     ]
+
+
+def _own_addresses(ledger: Ledger, host: Namespace) -> Iterable[Finding]:
+    """Of each family that attachments have addresses of."""
+    for (family, route), held in zip(ADDRESSES.items(), ledger.count_held(), strict=True):
+        differences = route.check(Scope(host)) if held else []
+        if not is_local(differences):
+            yield address_missing(family, "; ".join(map(str, differences)))
 
 
 def plans_of(rows: Iterable[Attachment]) -> Plans:

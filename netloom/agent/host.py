@@ -79,7 +79,7 @@ def look_at(namespace: Namespace) -> Host:
     return Host(
         mtu=DEFAULT_MTU if way_out is None else way_out.mtu,
         uplink="" if way_out is None else way_out.link,
-        ipv6=os.path.exists(_IPV6),
+        ipv6=os.path.exists(f"{_IPV6}/conf"),
         ipv6_switch=_ipv6_switch(namespace),
         addresses=frozenset(packed_ip(text) for text in found),
     )

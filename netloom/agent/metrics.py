@@ -261,6 +261,16 @@ _ALL = (
         meaning="Above 0, ADDs fail. `netloom status` names them.",
     ),
     Metric(
+        name="netloom_findings",
+        kind="gauge",
+        labels=("code",),
+        help="What the agent finds wrong with the node now, by the code of the finding.",
+        meaning=(
+            "`netloom status` has the text and the next step, `netloom explain CODE` the background. Without "
+            "any finding, the metric has no sample."
+        ),
+    ),
+    Metric(
         name="netloom_build_info",
         kind="gauge",
         labels=("version",),

@@ -25,6 +25,7 @@ from ..kernel.objects.link import link_names
 from ..modes import table
 from . import contents
 from .addresses import addresses_of
+from .conditions import Condition
 from .contents import Content
 from .flows import Flows
 from .host import Host, look_at
@@ -91,6 +92,8 @@ class Node:
             self._host = host.identity
         # Why an ADD would fail now, by what is wrong. Empty: it would not.
         self.troubles: dict[str, str] = {}
+        # What is wrong with the node, and lets an ADD be done all the same, by what it is about.
+        self.conditions: dict[str, Condition] = {}
         # What was told already, and is not told again until it changes.
         self.warned: set[str] = set()
         # Attachments that were just made, and are looked at once more.

@@ -20,6 +20,7 @@ from ..journal import JournalError, Ledger
 from ..journal.errors import ReadOnly
 from ..kernel import KernelError
 from .another_pool import remedy_of
+from .conditions import blocking
 from .network import Network
 from .network_files import Found
 from .node import Node
@@ -157,6 +158,9 @@ def _of_network(node: Node, name: str, path: str, network: Network) -> list[Find
     lacking = host.lacks(network.pools, network.mtu)
     if lacking:
         return [_finding("host-lacks", lacking, name)]
+    blocked = blocking(node.conditions, (pool.family for pool in network.pools))
+    if blocked:
+        return blocked
 
     def judged(ledger: Ledger) -> str:
         return lack_of(network, host, ledger)

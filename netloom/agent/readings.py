@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import time
+from collections import Counter
 from functools import cache
 
 from .. import __version__
@@ -18,6 +19,7 @@ from .node import Node
 from .obstacles import Obstacles
 from .reservation import SCOPE
 from .tally import VERBS
+from .troubles import findings_of
 
 # By the names that `netloom status` shows them under.
 _COUNTERS = {
@@ -156,9 +158,14 @@ def _state(node: Node, obstacles: Obstacles) -> list[Family]:
             [((name,), int(not obstacles.findings(name))) for name in sorted(networks)],
         ),
         family("netloom_troubles", len(obstacles.of_node)),
+        family("netloom_findings", [((code,), count) for code, count in sorted(_codes(node).items())]),
         family("netloom_build_info", [((__version__,), 1)]),
         family("netloom_start_time_seconds", round(node.started, 3)),
     ]
+
+
+def _codes(node: Node) -> Counter[str]:
+    return Counter(it.code for it in findings_of(node))
 
 
 def _process() -> list[Family]:

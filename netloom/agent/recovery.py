@@ -12,13 +12,12 @@ from msgspec import Struct
 
 from ..failpoints import reach
 from ..journal import Ledger, boottime
-from ..kernel import KernelError, Plan, Sysctl
-from ..modes import table
 from . import intents
 from .delete import detaching
 from .forwarding import keep_router_advertisements
 from .network import LONGEST_COOLDOWN
 from .node import Node
+from .own_objects import keep_own_objects
 from .relay import relay
 from .subject import about
 
@@ -74,37 +73,11 @@ async def prepare(node: Node) -> None:
         told = await node.look(keep_router_advertisements)
         if told:
             log.info("still listening to routers while forwarding: %s", ", ".join(told))
-    await forward(node)
-    await answer_for_next_hop(node)
+    await keep_own_objects(node)
     if not await node.has_table():
         await node.lay_down()
         await node.learn_orphans()  # whose elements are some that the journal does not count
     node.looks_for_strays = max(node.looks_for_strays, 1)
-
-
-async def forward(node: Node) -> None:
-    """The host forwards, whatever somebody has set meanwhile: without it, no container reaches another."""
-    settings = [Sysctl("net/ipv4/ip_forward", "1")]
-    if node.host.ipv6:
-        settings.append(Sysctl("net/ipv6/conf/all/forwarding", "1"))
-    for it in await node.dataplane.apply(Plan(tuple(settings))):
-        if it.change == "made":
-            log.info("forwarding was off, and is on again: %s", it.object)
-
-
-async def answer_for_next_hop(node: Node) -> None:
-    """The host answers a container that asks for its next hop, or that was called from its loopback."""
-    own = table.OWN_ADDRESSES if node.host.ipv6 else table.OWN_ADDRESSES[:1]
-    try:
-        await node.dataplane.apply(Plan(own))
-        node.warned.discard("next hop")
-    except KernelError as error:
-        if "next hop" not in node.warned:
-            log.warning(
-                "containers that ask for their next hop, or call their own host ports, may get no answer: %s",
-                error,
-            )
-        node.warned.add("next hop")
 
 
 async def finish(node: Node) -> int:

@@ -12,7 +12,8 @@ from . import intents, life
 from .collect import Collector
 from .drift import Drift
 from .node import Node
-from .recovery import answer_for_next_hop, finish, forget_rested, forward
+from .own_objects import keep_own_objects
+from .recovery import finish, forget_rested
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,7 @@ async def tick(node: Node) -> None:
             lambda: intents.replay(node),
             lambda: finish(node),
             node.look_at_host,
-            lambda: forward(node),
-            lambda: answer_for_next_hop(node),
+            lambda: keep_own_objects(node),
             drift.look_after_table,
             drift.look_after_recent,
             drift.sweep,

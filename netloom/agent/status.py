@@ -9,6 +9,7 @@ from ..cni import CNIError, NotAvailable
 from ..cni.skel import Request
 from ..ipam import SqlHoldings, would_allocate
 from ..journal import Ledger, boottime
+from .conditions import blocking
 from .host import Host
 from .network import Network, network_of
 from .scope import SCOPE
@@ -30,6 +31,7 @@ async def status(node: Node, request: Request) -> None:
     if node.journal.trouble:
         reasons.append(node.journal.trouble)
     reasons += filter(None, [lack_of_space(node.settings.state_dir)])
+    reasons += [it.text for it in blocking(node.conditions, (pool.family for pool in network.pools))]
     if reasons:  # and then the journal may not be able to tell of addresses
         lacking = node.host.lacks(network.pools, network.mtu)
     else:

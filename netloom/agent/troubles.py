@@ -20,6 +20,7 @@ def findings_of(node: Node) -> list[Finding]:
     found = [_finding(CODES.get(what, _OTHER), text, node) for what, text in node.troubles.items()]
     if node.journal.trouble:
         found.append(_finding("journal-unwritable", node.journal.trouble, node))
+    found += [it.finding for it in dict(node.conditions).values()]
     return [*found, *orphans.findings_of(node.host.orphans)]
 
 

@@ -234,9 +234,19 @@ ENTRIES = (
     _entry(
         "sysctl-forwarding",
         "the host does not forward",
-        "Forwarding is switched off, so that no container reaches another, or the outside.",
+        "Forwarding is switched off, so that no container reaches another, or the outside. If the agent "
+        "cannot switch it on, networks with pools of that family are not ready.",
         "A running agent switches it on again within a second. If something switches it off over and over, "
-        "find that in /etc/sysctl.d.",
+        "find that in /etc/sysctl.d. If /proc/sys is read-only for the agent, set it on the host.",
+    ),
+    _entry(
+        "node-address-missing",
+        "the host lacks an address that every node has",
+        "The agent gives the host 169.254.1.1 and fd6e:6574:6c6f:6f6d::1, as routes in the table `local`. "
+        "One of them could not be added: another route is in its place, or IPv6 is switched off on lo while "
+        "a network has an IPv6 pool. Host ports on 127.0.0.1 or ::1 do not work without it. Containers can "
+        "be attached, and the other family is not affected.",
+        "Do what the message says. The agent tries again every second.",
     ),
     _entry(
         "sysctl-in-the-way",
