@@ -18,6 +18,16 @@ DEFAULT_MTU = 1500
 _IPV6 = "/proc/sys/net/ipv6"
 
 
+class Lack(Struct, frozen=True):
+    """What a network needs and this host does not have; and what to do about it."""
+
+    text: str
+    next: str
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.next}"
+
+
 class Host(Struct, frozen=True):
     """`addresses` are its own: no container may get one of them, since nobody could reach it.
 
@@ -45,28 +55,29 @@ class Host(Struct, frozen=True):
         """The orphan that an address is routed to."""
         return next((link for link, ips in self.orphans.items() if ip in ips and link != own), None)
 
-    def lacks(self, pools: Sequence[Pool], mtu: int | None) -> str:
-        """Why no container can have addresses of these pools here, and what to do; empty if it can."""
+    def lacks(self, pools: Sequence[Pool], mtu: int | None) -> Lack | None:
+        """Why no container can have addresses of these pools here; None if one can."""
         pool = next((pool.cidr for pool in pools if pool.family == 6), None)
         if pool is None:
-            return ""
+            return None
         if not self.ipv6:
-            return (
-                f"this kernel has no IPv6, which pool {pool} needs: start it without ipv6.disable=1, "
-                "or remove the pool from the network"
+            return Lack(
+                f"this kernel has no IPv6, which pool {pool} needs",
+                "start it without ipv6.disable=1, or remove the pool from the network",
             )
         if self.ipv6_switch:
-            return (
-                f"IPv6, which pool {pool} needs, is switched off on this host: {self.ipv6_switch} is 1; "
-                f"switch it on (sysctl -w {self.ipv6_switch}=0), or remove the pool from the network"
+            return Lack(
+                f"IPv6, which pool {pool} needs, is switched off on this host ({self.ipv6_switch} is 1)",
+                f"switch it on (sysctl -w {self.ipv6_switch}=0), or remove the pool from the network",
             )
         if (mtu or self.mtu) < IPV6_MTU:
-            return (
+            return Lack(
                 f"the host's way out, {self.uplink}, takes packets of {self.mtu} bytes, and pool {pool} "
-                f"needs {IPV6_MTU}, as all IPv6: raise its MTU, give the network an `mtu` of {IPV6_MTU}, "
-                "or remove the pool from the network"
+                f"needs {IPV6_MTU}, as all IPv6",
+                f"raise its MTU, give the network an `mtu` of {IPV6_MTU}, or remove the pool from the "
+                "network",
             )
-        return ""
+        return None
 
 
 def look_at(namespace: Namespace) -> Host:

@@ -156,8 +156,8 @@ def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
 def _of_network(node: Node, name: str, path: str, network: Network) -> list[Finding]:
     host = node.host
     lacking = host.lacks(network.pools, network.mtu)
-    if lacking:
-        return [_finding("host-lacks", lacking, name)]
+    if lacking is not None:
+        return [Finding(code="host-lacks", text=lacking.text, next=lacking.next, subject=name)]
     blocked = blocking(node.conditions, (pool.family for pool in network.pools))
     if blocked:
         return blocked

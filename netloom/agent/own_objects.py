@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 ADDRESSES: dict[int, Route] = dict(zip((4, 6), table.OWN_ADDRESSES, strict=True))
-ADDRESS_MISSING = "node-address-missing"
 
 _LOST = {
     4: "Host ports on 127.0.0.1 do not work, nor do containers that call their own host port or resolve "
@@ -117,7 +116,7 @@ def address_missing(family: int, why: str) -> Finding:
     if family == 6:
         switch = "if IPv6 is switched off on lo, `sysctl -w net.ipv6.conf.lo.disable_ipv6=0`; else "
     return Finding(
-        code=ADDRESS_MISSING,
+        code="node-address-missing",
         subject=address,
         text=f"the host does not have {address}, which every node of netloom has: {why}. {_LOST[family]}",
         next=f"{switch}`ip route show table local` shows what is in its place: remove that; the agent adds "

@@ -130,8 +130,8 @@ def _attached(
 ) -> tuple[routed.Attached, list[bytes]]:
     network, key = wanted.network, wanted.key
     lacking = wanted.host.lacks(network.pools, network.mtu)
-    if lacking:
-        raise KernelRefused(lacking)
+    if lacking is not None:
+        raise KernelRefused(str(lacking))
     workload = network.arguments.workload
     named = next(it for number in count() if not ledger.has_link((it := names_of(key, number)).host_link))
     for ip in network.requested:

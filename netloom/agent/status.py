@@ -33,7 +33,7 @@ async def status(node: Node, request: Request) -> None:
     reasons += filter(None, [lack_of_space(node.settings.state_dir)])
     reasons += [it.text for it in blocking(node.conditions, (pool.family for pool in network.pools))]
     if reasons:  # and then the journal may not be able to tell of addresses
-        lacking = node.host.lacks(network.pools, network.mtu)
+        lacking = str(node.host.lacks(network.pools, network.mtu) or "")
     else:
         lacking = node.journal.look(lambda ledger: lack_of(network, node.host, ledger))
     if lacking:
@@ -53,7 +53,7 @@ def lack_of_space(state_dir: str) -> str:
 def lack_of(network: Network, host: Host, ledger: Ledger) -> str:
     """Why no container could be attached to this network, and what to do; empty if one could."""
     return (
-        host.lacks(network.pools, network.mtu)
+        str(host.lacks(network.pools, network.mtu) or "")
         or would_allocate(
             network.pools,
             SqlHoldings(ledger.connection, host.taken(), host.orphaned()),

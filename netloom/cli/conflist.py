@@ -59,7 +59,7 @@ class Decision(Struct, frozen=True):
     """Which content the file is to have, and the network's values. Of somebody else's, it is what it has.
 
     `dropped` are pools that the file has now, and of whose family there is none any more; `lost` are keys and
-    plugins that somebody has put into it, and that go.
+    plugins that somebody has put into it, and that go. `new` are pools that the file does not have yet.
     """
 
     path: str
@@ -68,11 +68,20 @@ class Decision(Struct, frozen=True):
     is_ours: bool = True
     dropped: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
 
 
-def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> Decision:
+def decide(
+    directory: str,
+    given: Options,
+    known: Receipt,
+    *,
+    force: bool,
+    default_pools: tuple[str, ...] = DEFAULT_POOLS,
+) -> Decision:
     """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong."""
-    given = _checked(given)
+    defaults = Options(pools=default_pools)
+    given = _checked(given, defaults)
     path = _place(directory, given.network or DEFAULT_NAME, known)
     try:
         before = read(path)
@@ -81,7 +90,7 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
             f"{path}: {cause.strerror}", "mend it or move it away", code="network-file-unreadable"
         ) from None
     if before is None:
-        return _written(path, given)
+        return _written(path, given, defaults)
     try:
         values = values_of(before)
         differences = _differences(values, given)
@@ -104,7 +113,7 @@ def decide(directory: str, given: Options, known: Receipt, *, force: bool) -> De
     if not differences and not broken:
         return Decision(path, before, values, is_ours=False)
     if force:
-        return replace(_noting_what_goes(_written(path, given), values), lost=_by_hand(before))
+        return replace(_noting_what_goes(_written(path, given, defaults), values), lost=_by_hand(before))
     if broken:
         raise CommandFailed(
             f"{path} cannot work: {broken}",
@@ -153,19 +162,20 @@ def is_as_written(content: bytes) -> bool:
         return False
 
 
-def _checked(given: Options) -> Options:
+def _checked(given: Options, defaults: Options) -> Options:
     """With pools spelled as they are shown. Judged by what judges every ADD."""
     try:
         pools = given.pools and tuple(it.cidr for it in parse_pools([PoolConfig(it) for it in given.pools]))
         checked = replace(given, pools=pools)
-        check_network(_rendered(checked))
+        check_network(_rendered(replace(checked, pools=pools or defaults.pools)))
     except CNIError as error:
         takes = [text for name, text in _TAKES.items() if getattr(given, name) is not None]
         raise UsageError(str(error), "; ".join(takes)) from None
     return checked
 
 
-def _written(path: str, given: Options, before: Options = _NOTHING) -> Decision:
+def _written(path: str, given: Options, before: Options) -> Decision:
+    """`before` is what the file says, or what is the default where there is none."""
     values = Options(
         network=given.network or before.network,
         pools=given.pools or before.pools,
@@ -174,14 +184,17 @@ def _written(path: str, given: Options, before: Options = _NOTHING) -> Decision:
         cni_version=given.cni_version or before.cni_version,
     )
     content = _rendered(values)
-    return Decision(path, content, values_of(content))
+    made = values_of(content)
+    known = (before.pools or ()) if before.network else ()
+    return Decision(path, content, made, new=tuple(it for it in made.pools or () if it not in known))
 
 
 def _noting_what_goes(decision: Decision, before: Options) -> Decision:
     """Pools are replaced as a whole: whoever names one of IPv4 alone gives up IPv6, and may not know."""
     left = {_family(pool) for pool in decision.values.pools or ()}
     dropped = tuple(pool for pool in before.pools or () if _family(pool) not in left)
-    return replace(decision, dropped=dropped)
+    new = tuple(pool for pool in decision.new if pool not in (before.pools or ()))
+    return replace(decision, dropped=dropped, new=new)
 
 
 def _by_hand(content: bytes) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from .. import __version__
 from ..agent.another_pool import remedy_of
+from ..agent.host import Lack
 from ..agent.info import Info
 from ..agent.networks import FILE
 from ..agent.status import lack_of_space
@@ -39,7 +40,7 @@ class Described(Struct, frozen=True):
     """A network as the report has it; what the host lacks for it, and why it has no address left."""
 
     status: NetworkStatus
-    lacking: str
+    lacking: Lack | None
     exhausted: str
 
 
@@ -121,8 +122,13 @@ def of_networks(
     for it in networks:
         if it.status.error:
             yield _broken(it.status.path, f"{it.status.name} cannot work: {it.status.error}")
-        elif it.lacking:
-            yield _of_network("host-lacks", it.status, it.lacking)
+        elif it.lacking is not None:
+            yield Finding(
+                code="host-lacks",
+                subject=it.status.name,
+                text=f"nothing can be attached to {it.status.name} now: {it.lacking.text}",
+                next=it.lacking.next,
+            )
         elif it.exhausted:
             yield _of_network("pool-exhausted", it.status, it.exhausted)
         else:
@@ -145,11 +151,8 @@ def _broken(path: str, error: str) -> Finding:
 
 
 def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity = "error") -> Finding:
-    if code == "host-lacks":  # which ends with what to do
-        text, _, remedy = text.partition(": ")
-    else:
-        pools = [pool.cidr for pool in network.pools]
-        remedy = remedy_of(code, network.name, network.path, pools, rests=READY in text)
+    pools = [pool.cidr for pool in network.pools]
+    remedy = remedy_of(code, network.name, network.path, pools, rests=READY in text)
     before = "" if severity == "warning" else f"nothing can be attached to {network.name} now: "
     return Finding(code=code, severity=severity, subject=network.name, text=f"{before}{text}", next=remedy)
 

@@ -221,7 +221,7 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
     """Without a journal that can be read, nobody knows what is free."""
     network = found.network
     pools: tuple[PoolStatus, ...] = ()
-    lacking = exhausted = ""
+    lacking, exhausted = None, ""
     if network is not None:
         orphaned = host.orphaned() if host else frozenset()
         holdings = SqlHoldings((known or empty()).connection, orphaned, orphaned)
@@ -236,7 +236,7 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
             )
             for it in usage(network.pools, holdings, SCOPE, boottime(), network.cooldown)
         )
-        lacking = host.lacks(network.pools, network.mtu) if host else ""
+        lacking = host.lacks(network.pools, network.mtu) if host else None
         if known and host and not lacking:
             others = SqlHoldings(known.connection, host.taken(), orphaned)
             exhausted = (
@@ -250,6 +250,6 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
         mtu=None if network is None else network.mtu,
         pools=pools,
         error=found.error,
-        trouble=lacking or exhausted,
+        trouble=exhausted if lacking is None else str(lacking),
     )
     return findings.Described(status, lacking, exhausted)

@@ -105,7 +105,7 @@ def _of_addresses(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
         for payload in host.route.dump(address.GET, address.of_link(0, family)):
             found = address.decode(payload)
             ip = packed_ip(found.peer or found.address)
-            if found.prefix < len(ip) * 8:
+            if found.prefix < len(ip) * 8 and not links[found.index].startswith(PREFIX):
                 yield HostNetwork(_masked(ip, found.prefix), found.prefix, links[found.index], True)
 
 

@@ -37,6 +37,7 @@ from .privileges import require_root
 from .receipts import require_receipt, warnings_of_damage
 from .service_manager import require_booted
 from .status import FAILED
+from .up_host import require_pools_fit
 from .up_plugins import forget_lost, require_no_stranger
 from .up_report import Up, show
 from .up_requirements import (
@@ -64,7 +65,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CIDR",
         action="append",
         dest="pools",
-        help=f"addresses for containers; may be repeated (default {' and '.join(DEFAULT_POOLS)})",
+        help=f"addresses for containers; may be repeated (default {' and '.join(DEFAULT_POOLS)}; on a host "
+        f"without IPv6, {DEFAULT_POOLS[0]})",
     )
     parser.add_argument(
         "--mtu",
@@ -108,7 +110,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--force",
         action="store_true",
         help="replace a network's file, a unit or a file in the plugin's place that somebody else wrote or "
-        "changed, or rename the network",
+        "changed, rename the network, or use a pool that overlaps a network of this host",
     )
     parser.add_argument(
         "--timeout",
@@ -132,8 +134,9 @@ def run(args: argparse.Namespace) -> int:
     require_nameable(args.conf_dir)
     require_trusted(place)
     damage = require_receipt(args.state_dir)
-    decided(args)
+    decision = decided(args)
     if not args.force:
+        require_pools_fit(decision, args.mtu)
         require_no_stranger(args.plugin_dir, receipt(args.state_dir))
     if args.systemd and args.no_agent:
         raise UsageError("--systemd and --no-agent say the opposite of each other", "give one of them")

@@ -16,6 +16,7 @@ from .output import say
 from .receipts import write_receipt
 from .units import rendered
 from .up_agent import found_agent, in_background, is_of_another
+from .up_host import usable_default_pools
 from .up_plugins import FailedPlace, Unwritable, install_everywhere
 from .up_report import FilePart, NetworkPart, PluginPart, Up
 from .up_systemd import by_systemd, is_used, judge
@@ -30,7 +31,10 @@ def decided(args: argparse.Namespace) -> Decision:
         masquerade=args.masquerade,
         cni_version=args.cni_version,
     )
-    return decide(args.conf_dir, given, receipt(args.state_dir), force=args.force)
+    default_pools = usable_default_pools(args.mtu)
+    return decide(
+        args.conf_dir, given, receipt(args.state_dir), force=args.force, default_pools=default_pools
+    )
 
 
 def done(args: argparse.Namespace, place: Place, plugin: bytes) -> tuple[Up, Decision]:

@@ -10,11 +10,12 @@ from .. import __version__
 from ..agent.networks import NodeNetwork, node_networks
 from ..cni.versions import parse
 from . import network_order, overlap
-from .conflist import DEFAULT_VERSION, Decision
+from .conflist import DEFAULT_POOLS, DEFAULT_VERSION, Decision
 from .doctor.runtimes import of_runtimes
 from .node_report import obstacles, report
 from .place import SOCKET
 from .up_agent import AgentPart
+from .up_host import lack_of
 
 
 def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> list[str]:
@@ -25,6 +26,7 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
         *_of_version(args, wrote),
         *_of_keys(wrote),
         *_of_families(wrote),
+        *_of_missing_ipv6(args, wrote),
         *_of_pools(it for it in networks if it.path == wrote.path),
         *(f"{it.text}; {it.next}" for it in of_runtimes(args)),
     ]
@@ -82,6 +84,24 @@ def _of_families(wrote: Decision) -> list[str]:
     return [
         f"the network gives no {family} addresses any more, as it did from {', '.join(wrote.dropped)}: "
         f"pools that are given replace all that there were; `netloom up {options}` keeps both families"
+    ]
+
+
+def _of_missing_ipv6(args: argparse.Namespace, wrote: Decision) -> list[str]:
+    """Of the default network of a host that had no IPv6 when its file was written."""
+    ipv4_only = DEFAULT_POOLS[:1]
+    if args.pools is not None or not wrote.is_ours or wrote.values.pools != ipv4_only or wrote.dropped:
+        return []
+    lacking = lack_of(DEFAULT_POOLS, wrote.values.mtu)
+    both = f"`netloom up {' '.join(f'--pool {it}' for it in DEFAULT_POOLS)}`"
+    if lacking is None:
+        return [
+            f"network {wrote.values.network} has no IPv6 pool, and this host has IPv6: {both} adds one; "
+            f"`netloom up --pool {ipv4_only[0]}` says that IPv4 alone is meant"
+        ]
+    return [
+        f"network {wrote.values.network} has the IPv4 pool {ipv4_only[0]} only: {lacking.text}; once the "
+        f"host has IPv6, {both} adds the IPv6 pool"
     ]
 
 

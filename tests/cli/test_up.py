@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from netloom import __version__
+from netloom.cli.status import CONFIGURATION
 
-from ..agent.stage import PLUGIN
+from ..agent.stage import PLUGIN, eventually
 from ..lanes import ROOT
 from .machine import Machine
 
@@ -440,13 +441,91 @@ def test_a_family_of_somebody_elses_file_that_is_given_up_is_reported(bare: Mach
     assert "fd04::/64" in warning
 
 
-def test_a_pool_that_overlaps_a_network_of_the_host_is_reported_and_used(bare: Machine) -> None:
-    bare.node.inside("ip", "link", "add", "lan0", "type", "bridge")
-    bare.node.inside("ip", "address", "add", "10.78.5.1/24", "dev", "lan0")
-    done = bare.brought_up()
+def connected(machine: Machine, address: str) -> None:
+    """A host on a network of other machines."""
+    machine.node.inside("ip", "link", "add", "lan0", "type", "bridge")
+    machine.node.inside("ip", "address", "add", address, "dev", "lan0")
+
+
+@pytest.mark.parametrize(
+    ("words", "address", "other"),
+    [
+        ((), "10.78.5.1/24", "--pool 10.79.0.0/16 --pool fd78::/64"),
+        ((), "fd78::7/64", "--pool 10.78.0.0/16 --pool fd79::/64"),
+        (("--pool", "10.20.7.0/24"), "10.20.0.1/16", "--pool 10.21.7.0/24"),
+    ],
+    ids=["the default", "IPv6", "given"],
+)
+def test_a_pool_that_overlaps_a_network_that_the_host_is_on_is_refused_before_anything_is_done(
+    bare: Machine, words: tuple[str, ...], address: str, other: str
+) -> None:
+    connected(bare, address)
+    refused = bare.up("--json", *words)
+    error = refused.error
+    assert (refused.status, error["code"]) == (CONFIGURATION, "pool-overlap")
+    assert f"netloom up {other}`" in error["next"]
+    assert not bare.plugin.exists()
+    assert not bare.conflist.exists()
+    assert bare.agent is None
+
+
+def test_with_force_a_pool_that_overlaps_a_network_of_the_host_is_used_and_reported(bare: Machine) -> None:
+    connected(bare, "10.78.5.1/24")
+    done = bare.brought_up("--force")
     (warning,) = done["warnings"]
     assert "pool 10.78.0.0/16 overlaps 10.78.5.0/24 on lan0" in warning
     assert done["network"]["change"] == "installed"
+
+
+def test_a_pool_that_is_there_already_is_kept_though_the_host_is_on_its_network_by_now(
+    machine: Machine,
+) -> None:
+    connected(machine, "10.78.5.1/24")
+    for words in ((), ("--pool", "10.78.0.0/16", "--pool", "fd78::/64")):
+        done = machine.brought_up(*words)
+        assert [done["network"]["change"], *("overlaps" in it for it in done["warnings"])] == ["kept", True]
+
+
+def switched(machine: Machine, value: int) -> None:
+    for where in ("all", "default"):
+        machine.node.inside("sysctl", "-w", f"net.ipv6.conf.{where}.disable_ipv6={value}")
+
+
+def test_on_a_host_without_ipv6_the_network_has_ipv4_and_works_until_it_is_given_more(bare: Machine) -> None:
+    bare.node.inside("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+    switched(bare, 1)
+    done = bare.brought_up()
+    assert done["network"]["pools"] == ["10.78.0.0/16"]
+    add = "`netloom up --pool 10.78.0.0/16 --pool fd78::/64`"
+    assert [add in it for it in done["warnings"]] == [True]
+    assert bare.run("status", "--json").document["findings"] == []
+    container = bare.node.container()
+    assert len(bare.attach(container)["ips"]) == 1
+    # As it was, with IPv6 on the host; and with both, when it is asked for.
+    switched(bare, 0)
+    again = bare.brought_up()
+    assert (again["network"]["change"], [add in it for it in again["warnings"]]) == ("kept", [True])
+    assert bare.brought_up("--pool", "10.78.0.0/16")["warnings"] == []
+    assert bare.brought_up("--pool", "10.78.0.0/16", "--pool", "fd78::/64")["warnings"] == []
+    other = bare.node.container()
+    assert eventually(lambda: bare.cni("add", other).status == 0)
+    assert bare.run("status", "--json").document["findings"] == []
+
+
+def test_on_a_host_without_ipv6_a_pool_of_it_that_is_given_is_refused_before_anything_is_done(
+    bare: Machine,
+) -> None:
+    switched(bare, 1)
+    words = ("--pool", "10.20.0.0/16", "--pool", "fd20::/64")
+    refused = bare.up("--json", *words)
+    assert (refused.status, refused.error["code"]) == (CONFIGURATION, "host-lacks")
+    assert "`netloom up --pool 10.20.0.0/16`" in refused.error["next"]
+    assert not bare.plugin.exists()
+    assert not bare.conflist.exists()
+    forced = bare.brought_up("--force", *words)
+    assert ["disable_ipv6" in it for it in forced["warnings"]] == [True]
+    # What is there is kept, whoever names it.
+    assert bare.brought_up(*words)["network"]["change"] == "kept"
 
 
 def without_nftables() -> tuple[str, ...]:

@@ -17,6 +17,7 @@ FINDINGS = [code for code, entry in ENTRIES.items() if entry.area == "finding"]
 # Those of `netloom status`, which the first look of `netloom doctor` has, too.
 OF_STATUS = (
     "agent/orphans.py",
+    "agent/own_objects.py",
     "agent/troubles.py",
     "cli/agent_presence.py",
     "cli/network_order.py",

@@ -22,7 +22,7 @@ _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _LIVE = "cli/live.py"
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
-    "check": ("agent/audit.py", "cli/new_links.py", _LIVE),
+    "check": ("agent/audit.py", "agent/own_objects.py:address_missing", "cli/new_links.py", _LIVE),
     "inspect": (f"{_LIVE}:findings_of",),
     "explain": (
         "cli/explaining/absence.py",
@@ -43,7 +43,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
 # What the agent shows to machines that watch.
 SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
-    "/readyz": ("agent/obstacles.py",),
+    "/readyz": ("agent/obstacles.py", "agent/own_objects.py:_condition"),
 }
 
 
