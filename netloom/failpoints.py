@@ -29,7 +29,7 @@ NAMES = (
     "handover.offered", "handover.received", "handover.opened", "handover.serving", "handover.said",
     "handover.heard", "handover.resumed", "displace.placed", "displace.ended",
     "migration.kept", "migration.done", "migration.undone", "restore.aside", "restore.done",
-    "astray.folded",
+    "astray.folded", "install.intended", "install.written",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..cni.files import make_directories, read_document, sync_directory
 
@@ -43,20 +44,26 @@ class Receipt(Struct, frozen=True):
 
     And the directories that were not there before, of which the same cannot be said: others may use them.
     `left` are files that a purge has found changed: nobody looks after them, and every purge names them.
+    `intended` are files that were about to be written when the process was cut off: each has the content
+    that `files` knows, or this one. `network` is the name of the network that `netloom up` configured;
+    with `keep_network`, the agent restores that network's file when it is missing.
     """
 
     files: Mapping[str, str] = {}
     directories: tuple[str, ...] = ()
     left: Mapping[str, str] = {}
+    intended: Mapping[str, str] = {}
+    network: str = ""
+    keep_network: bool = False
 
     def is_ours(self, path: str, content: bytes) -> bool:
         """Whether a file is as we wrote it. One that somebody has changed since is theirs."""
-        return self.everything.get(path) == digest(content)
+        return digest(content) in (self.left.get(path), self.files.get(path), self.intended.get(path))
 
     @property
     def everything(self) -> Mapping[str, str]:
         """What a purge has to look at."""
-        return {**self.left, **self.files}
+        return {**self.left, **self.intended, **self.files}
 
     @property
     def plugins(self) -> list[str]:
@@ -65,23 +72,37 @@ class Receipt(Struct, frozen=True):
 
     def adding(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
         made = dict.fromkeys((*self.directories, *directories))
-        left = {other: it for other, it in self.left.items() if other != path}
-        return Receipt({**self.files, path: digest(content)}, tuple(made), left)
+        return replace(
+            self,
+            files={**self.files, path: digest(content)},
+            directories=tuple(made),
+            left=_without(self.left, path),
+            intended=_without(self.intended, path),
+        )
+
+    def intending(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
+        """To be kept before a file is written: if the process is cut off then, the file is still known."""
+        made = dict.fromkeys((*self.directories, *directories))
+        return replace(self, directories=tuple(made), intended={**self.intended, path: digest(content)})
 
     def forgetting(self, paths: Collection[str]) -> Receipt:
         """Without files that are gone, and the directories that went with them."""
         gone = {directory for path in paths for directory in missing_directories(path)}
         gone |= {os.path.dirname(path) for path in paths if not os.path.isdir(os.path.dirname(path))}
-        return Receipt(
-            {path: it for path, it in self.files.items() if path not in paths},
-            tuple(it for it in self.directories if it not in gone),
-            self.left,
+        return replace(
+            self,
+            files=_without(self.files, *paths),
+            directories=tuple(it for it in self.directories if it not in gone),
         )
 
     def leaving(self, paths: Collection[str]) -> Receipt:
         """What a purge that is done has to remember: files that stayed, and directories that they keep."""
         left = {path: it for path, it in self.everything.items() if path in paths}
         return Receipt({}, tuple(filter(os.path.isdir, self.directories)) if left else (), left)
+
+
+def _without(known: Mapping[str, str], *paths: str) -> Mapping[str, str]:
+    return {path: it for path, it in known.items() if path not in paths}
 
 
 def shipped_plugin() -> bytes:
@@ -123,6 +144,20 @@ def put(path: str, content: bytes, mode: int) -> Put:
         raise
     sync_directory(directory)
     return "installed" if before is None else "replaced"
+
+
+def put_new(path: str, content: bytes, mode: int) -> None:
+    """Writes a file that is not there yet, in one step. FileExistsError: something has its name by now."""
+    directory, name = os.path.split(path)
+    make_directories(directory, 0o755)
+    spare = os.path.join(directory, f".{name}.{os.getpid()}.new")
+    try:
+        _write(spare, content, mode)
+        os.link(spare, path, follow_symlinks=False)
+    finally:
+        with suppress(OSError):
+            os.unlink(spare)
+    sync_directory(directory)
 
 
 def missing_directories(path: str) -> list[str]:

@@ -206,6 +206,15 @@ _ALL = (
         help="Tracked connections that a host port had made stale and that were forgotten.",
         meaning="For curiosity. It grows when containers with UDP or SCTP ports come and go.",
     ),
+    Metric(
+        name="netloom_network_files_restored_total",
+        kind="counter",
+        help="Missing files of networks that the agent has written again.",
+        meaning=(
+            "The agent restores the file only after `netloom up --keep-network`. A number that grows means "
+            "that something deletes the file again and again, as a scheduled `podman system prune` does."
+        ),
+    ),
     # The journal.
     Metric(
         name="netloom_journal_commit_duration_seconds",

@@ -15,20 +15,13 @@ from msgspec import Struct
 from ..cni import CNIError, Problem
 from ..ipam import Pool
 from .network import Network
-from .networks import NodeNetwork, found_in
+from .networks import Found, found_in
 
 # Networks whose files are elsewhere; a runtime has a few.
 _MOST = 64
 
 # Name, inode, size and times of a file: as long as these are the same, so is what is in it.
 _Look: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
-
-
-class Found(Struct, frozen=True):
-    """Networks of ours, and files that were to be one and are none at all."""
-
-    networks: tuple[NodeNetwork, ...] = ()
-    problems: tuple[Problem, ...] = ()
 
 
 class NamedPool(Struct, frozen=True):

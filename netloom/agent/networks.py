@@ -35,6 +35,13 @@ class NodeNetwork(Struct, frozen=True):
         return self.config.name
 
 
+class Found(Struct, frozen=True):
+    """Networks of ours, and files that were to be one and are none at all."""
+
+    networks: tuple[NodeNetwork, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
 def node_networks(directory: str) -> list[NodeNetwork]:
     return found_in(directory)[0]
 

@@ -135,6 +135,7 @@ class Node:
         details: str,
         attachment: Attachment | None = None,
         *,
+        network: str = "",
         trace: str = "",
         error: CNIError | None = None,
     ) -> None:
@@ -144,7 +145,7 @@ class Node:
         self.journal.log(
             Operation(
                 verb=event,
-                network="" if attachment is None else attachment.network,
+                network=network if attachment is None else attachment.network,
                 container_id="" if attachment is None else attachment.container_id,
                 ifname="" if attachment is None else attachment.ifname,
                 started=time.time(),

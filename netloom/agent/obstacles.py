@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,11 +18,14 @@ from ..findings import Finding
 from ..ipam.usage import READY
 from ..journal import JournalError, Ledger
 from ..journal.errors import ReadOnly
+from ..journal.search import networks_attached
 from ..kernel import KernelError
 from .another_pool import remedy_of
 from .conditions import blocking
+from .install import receipt
+from .kept_networks import Missing, copies, finding_of, missing
 from .network import Network
-from .network_files import Found
+from .networks import Found
 from .node import Node
 from .shared import Shared
 from .status import lack_of, lack_of_space
@@ -101,7 +104,10 @@ class Judge:
                 "network-broken", f"{directory} cannot be read within {_PATIENCE:g} s", directory
             )
             return Obstacles(of_node, {}, [silent])
-        return Obstacles(of_node, await asyncio.to_thread(_of_networks, node, found), _of_files(node, found))
+        of_networks = await asyncio.to_thread(_of_networks, node, found)
+        return Obstacles(
+            of_node, of_networks, _of_files(node, found) if not of_networks else _of_broken(found)
+        )
 
     async def _of_disk(self) -> list[Finding]:
         state_dir = self._node.settings.state_dir
@@ -150,7 +156,20 @@ def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
             judged[it.name] = [_finding("network-broken", f"{it.path}: {it.discreet}", it.name)]
         else:
             judged[it.name] = _of_network(node, it.name, it.path, it.network)
+    for lost in _missing(node, found):
+        if lost.is_own:
+            judged[lost.copy.name] = [finding_of(lost)]
     return judged
+
+
+def _missing(node: Node, found: Found) -> list[Missing]:
+    state_dir = node.settings.state_dir
+    kept = copies(state_dir)
+    try:
+        attached: Collection[str] = node.journal.survey(networks_attached) if kept else ()
+    except JournalError:  # which is told already
+        attached = ()
+    return list(missing(node.settings.conf_dir, kept, found, receipt(state_dir), attached))
 
 
 def _of_network(node: Node, name: str, path: str, network: Network) -> list[Finding]:
@@ -185,10 +204,14 @@ def _is_name(name: str) -> bool:
 
 
 def _of_files(node: Node, found: Found) -> list[Finding]:
-    wrong = [(it.path, it.error.discreet) for it in found.problems]
-    wrong += [(it.path, it.discreet) for it in found.networks if not _is_name(it.name)]
-    broken = [_finding("network-broken", f"{path}: {why}", path) for path, why in wrong]
+    broken = _of_broken(found)
     if found.networks or broken:
         return broken
     directory = node.settings.conf_dir
     return [_finding("network-none", f"no file in {directory} has a network of netloom", directory)]
+
+
+def _of_broken(found: Found) -> list[Finding]:
+    wrong = [(it.path, it.error.discreet) for it in found.problems]
+    wrong += [(it.path, it.discreet) for it in found.networks if not _is_name(it.name)]
+    return [_finding("network-broken", f"{path}: {why}", path) for path, why in wrong]

@@ -29,6 +29,7 @@ _COUNTERS = {
     "netloom_unfinished_adds_total": "unfinished",
     "netloom_strangers_total": "strangers",
     "netloom_forgotten_connections_total": "forgotten",
+    "netloom_network_files_restored_total": "restored",
 }
 _REASONS = {"gc": "collected", "namespace": "leaked"}
 # When it was started, among the fields of /proc/self/stat behind the name, which may have spaces in it.

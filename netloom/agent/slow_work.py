@@ -11,6 +11,7 @@ from contextlib import suppress
 from . import intents, life
 from .collect import Collector
 from .drift import Drift
+from .network_keeper import NetworkKeeper
 from .node import Node
 from .own_objects import keep_own_objects
 from .recovery import finish, forget_rested
@@ -25,7 +26,7 @@ _FORGET_EVERY = 3600
 
 async def tick(node: Node) -> None:
     """Until it is cancelled. What fails is told of, and does not keep the others from being done."""
-    collector, drift = Collector(node), Drift(node)
+    collector, drift, keeper = Collector(node), Drift(node), NetworkKeeper(node)
     number = 0
     while True:
         await asyncio.sleep(node.settings.tick)
@@ -41,6 +42,7 @@ async def tick(node: Node) -> None:
             drift.look_after_table,
             drift.look_after_recent,
             drift.sweep,
+            keeper.round,
         ]
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)

@@ -109,6 +109,16 @@ ENTRIES = (
         "`netloom up` writes one.",
     ),
     _entry(
+        "network-file-missing",
+        "a network's file is missing",
+        "`netloom up` configured this network, or containers are attached to it, and no file in the "
+        "directory of networks has it any more. Runtimes cannot attach containers to it. `podman network "
+        "prune` and `podman system prune` delete the file while no container uses the network.",
+        "`netloom up` restores the file as it was, also with changes that were made by hand. With `netloom "
+        "up --keep-network` the agent does that by itself. To do without the network, run `netloom down "
+        "--purge`, or make another one the node's: `netloom up --network OTHER`.",
+    ),
+    _entry(
         "network-broken",
         "a network's file cannot work",
         "Every ADD to it would be refused: a key is misspelled or has a value that makes no sense, or the "

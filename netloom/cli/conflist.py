@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..agent.install import Receipt, digest, read
+from ..agent.kept_networks import Copy, is_sound
 from ..agent.networks import FILE, check_network, node_networks, plugin_of
 from ..cni import CNIError, parse_network
 from ..cni.load import LISTS
@@ -60,6 +61,8 @@ class Decision(Struct, frozen=True):
 
     `dropped` are pools that the file has now, and of whose family there is none any more; `lost` are keys and
     plugins that somebody has put into it, and that go. `new` are pools that the file does not have yet.
+    `is_restored`: the file was missing or broken, and the node's copy of it is written again. `before` is the
+    name that the network had.
     """
 
     path: str
@@ -69,6 +72,8 @@ class Decision(Struct, frozen=True):
     dropped: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
+    is_restored: bool = False
+    before: str = ""
 
 
 def decide(
@@ -78,11 +83,18 @@ def decide(
     *,
     force: bool,
     default_pools: tuple[str, ...] = DEFAULT_POOLS,
+    copy: Copy | None = None,
 ) -> Decision:
-    """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong."""
+    """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong.
+
+    `copy` is the node's copy of its network's file, from which a missing one is restored.
+    """
     defaults = Options(pools=default_pools)
     given = _checked(given, defaults)
-    path = _place(directory, given.network or DEFAULT_NAME, known)
+    if copy is not None and (os.path.dirname(copy.path) != directory or not is_sound(copy)):
+        copy = None
+    name = given.network or (copy.name if copy else DEFAULT_NAME)
+    path = _place(directory, name, known, copy)
     try:
         before = read(path)
     except OSError as cause:
@@ -90,7 +102,7 @@ def decide(
             f"{path}: {cause.strerror}", "mend it or move it away", code="network-file-unreadable"
         ) from None
     if before is None:
-        return _written(path, given, defaults)
+        return _written(path, given, defaults) if copy is None else _restored(path, given, copy)
     try:
         values = values_of(before)
         differences = _differences(values, given)
@@ -109,16 +121,21 @@ def decide(
                 code="network-renamed",
                 status=CONFIGURATION,
             )
-        return _noting_what_goes(_written(path, given, values), values)
+        return replace(_noting_what_goes(_written(path, given, values), values), before=values.network)
     if not differences and not broken:
         return Decision(path, before, values, is_ours=False)
     if force:
-        return replace(_noting_what_goes(_written(path, given, defaults), values), lost=_by_hand(before))
+        # A file that works says itself what somebody wants to be rid of; of any other, the copy is the best.
+        use_copy = copy is not None and copy.path == path and values.network is None
+        decision = _restored(path, given, copy) if copy and use_copy else _written(path, given, defaults)
+        lost = tuple(it for it in _by_hand(before) if it not in _by_hand(decision.content))
+        name = values.network or decision.before
+        return replace(_noting_what_goes(decision, values), lost=lost, before=name)
     if broken:
         raise CommandFailed(
             f"{path} cannot work: {broken}",
-            "mend that file (`netloom cni validate` checks it), or let --force write it anew, with the "
-            "--pool and other options that you want",
+            "mend that file (`netloom cni validate` checks it), or replace it: --force writes the last copy "
+            "that worked, or a new network with the --pool and other options that you give",
             code="network-broken",
             status=CONFIGURATION,
         )
@@ -132,7 +149,7 @@ def decide(
     )
 
 
-def _place(directory: str, name: str, known: Receipt) -> str:
+def _place(directory: str, name: str, known: Receipt, copy: Copy | None) -> str:
     """Where the network's file is. Somebody may have renamed it, to have it sort elsewhere."""
     path = os.path.join(directory, FILE)
     if os.path.lexists(path):
@@ -142,7 +159,8 @@ def _place(directory: str, name: str, known: Receipt) -> str:
     except CNIError:
         found = {}
     same = [it for it in found if found[it] == name]
-    return min(same or filter(lambda it: _was_written(it, known), found), default=path)
+    default = path if copy is None else copy.path
+    return min(same or filter(lambda it: _was_written(it, known), found), default=default)
 
 
 def _was_written(path: str, known: Receipt) -> bool:
@@ -187,6 +205,37 @@ def _written(path: str, given: Options, before: Options) -> Decision:
     made = values_of(content)
     known = (before.pools or ()) if before.network else ()
     return Decision(path, content, made, new=tuple(it for it in made.pools or () if it not in known))
+
+
+def _restored(path: str, given: Options, copy: Copy) -> Decision:
+    """As the node had it, to the letter; what was asked for is changed in it."""
+    content = copy.content.encode()
+    before = values_of(content)
+    if _differences(before, given):
+        content = _changed(content, given)
+    values = values_of(content)
+    new = tuple(it for it in values.pools or () if it not in (before.pools or ()))
+    restored = Decision(path, content, values, new=new, is_restored=True, before=copy.name)
+    return _noting_what_goes(restored, before)
+
+
+def _changed(content: bytes, given: Options) -> bytes:
+    """The same file with other values: whatever else it says stays."""
+    document = msgspec.json.decode(content, type=dict[str, Any])
+    plugin = next(it for it in document["plugins"] if it.get("type") == "netloom")
+    if given.network is not None:
+        document["name"] = given.network
+    if given.cni_version is not None:
+        document["cniVersion"] = given.cni_version
+    if given.pools is not None:
+        plugin["pools"] = [{"cidr": cidr} for cidr in given.pools]
+    if given.masquerade is not None:
+        plugin["ipMasq"] = given.masquerade
+    if given.mtu == 0:
+        plugin.pop("mtu", None)
+    elif given.mtu is not None:
+        plugin["mtu"] = given.mtu
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def _noting_what_goes(decision: Decision, before: Options) -> Decision:

@@ -22,7 +22,7 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
         str,
         Meta(
             description="of CNI: `ADD`, `DEL`, `CHECK`, `GC`, `STATUS`; of the agent itself: `START`, "
-            "`STOP`, `REPAIR`, `TABLE`, `RELEASE`, `REPLAY`, `UNDO`"
+            "`STOP`, `REPAIR`, `TABLE`, `RELEASE`, `REPLAY`, `UNDO`, `RESTORE`"
         ),
     ]
     network: Annotated[str, Meta(description="the network's name; empty if it is about none")]

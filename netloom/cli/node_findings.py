@@ -30,10 +30,16 @@ if TYPE_CHECKING:
 _NEARLY = 0.9
 _SHOWN = 3
 _MEND = "mend it (`netloom cni validate` checks it)"
-_WRITE_ANEW = ", or let `netloom up --force` write it anew, with the --pool and other options that you want"
+_REPLACE = (
+    ", or replace it: `netloom up --force` writes the last copy that worked, or a new network with the "
+    "--pool and other options that you give"
+)
 _SPACE = "free space on that disk; the agent goes on by itself"
 # Of several, these are told by the one before.
-_EFFECTS = {"journal-unwritable": ("disk-full", "journal-read-only")}
+_EFFECTS = {
+    "journal-unwritable": ("disk-full", "journal-read-only"),
+    "network-none": ("network-file-missing",),
+}
 
 
 class Described(Struct, frozen=True):
@@ -146,8 +152,8 @@ def of_networks(
 
 
 def _broken(path: str, error: str) -> Finding:
-    anew = _WRITE_ANEW if os.path.basename(path) == FILE and os.path.isfile(path) else ""
-    return Finding(code="network-broken", text=f"{path}: {error}", next=f"{_MEND}{anew}", subject=path)
+    replace = _REPLACE if os.path.basename(path) == FILE and os.path.isfile(path) else ""
+    return Finding(code="network-broken", text=f"{path}: {error}", next=f"{_MEND}{replace}", subject=path)
 
 
 def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity = "error") -> Finding:

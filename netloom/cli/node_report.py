@@ -13,8 +13,10 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from ..agent.host import Host, look_at
+from ..agent.install import receipt
 from ..agent.intent_files import waiting
-from ..agent.networks import NodeNetwork, found_in
+from ..agent.kept_networks import Copy, copies, finding_of, missing
+from ..agent.networks import Found, NodeNetwork, found_in
 from ..agent.scope import SCOPE
 from ..agent.status import lack_of_space
 from ..cni import CNIError, Problem
@@ -44,6 +46,9 @@ def report(args: argparse.Namespace) -> Status:
     # One that several networks share is there once.
     pools = list(dict.fromkeys(pool for it in networks if it.network for pool in it.network.pools))
     attachments, outside, advice = None, None, found.advice
+    kept = copies(args.state_dir)
+    absent = {it.name for it in kept} - {it.name for it in networks}
+    attached: Collection[str] = ()
     of_journal: list[Finding] = []
     try:
         _require_the_same_journal(args, agent)
@@ -54,6 +59,7 @@ def report(args: argparse.Namespace) -> Status:
             host = _host(agent, known)
             described = [_network(it, known, host) for it in networks]
             attachments, outside = known.count(), _outside(pools, described, known)
+            attached = _attached(known) if absent else ()
     except CommandFailed as error:
         if not agent or agent.info.has_journal:  # which has told of it already
             troubles.append(str(error))
@@ -70,6 +76,7 @@ def report(args: argparse.Namespace) -> Status:
             *findings.of_disk(args.state_dir),
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
+            *(_of_missing(args, kept, Found(tuple(networks), tuple(problems)), attached) if absent else ()),
             *findings.of_networks(described, unreadable, args.conf_dir),
             *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),
             *overlaps,
@@ -168,6 +175,19 @@ def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
             yield from findings.of_table(TABLE.check(Scope(host)), TABLE.name)
     except KernelError:
         return
+
+
+def _attached(known: Ledger) -> Collection[str]:
+    from ..journal.search import networks_attached  # which a node that is well never needs
+
+    return networks_attached(known)
+
+
+def _of_missing(
+    args: argparse.Namespace, kept: Sequence[Copy], found: Found, attached: Collection[str]
+) -> Iterator[Finding]:
+    """Networks that this node had, and that no file has any more."""
+    return map(finding_of, missing(args.conf_dir, kept, found, receipt(args.state_dir), attached))
 
 
 def _of_files(

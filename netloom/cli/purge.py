@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 
 from ..agent.install import PLUGIN, RECEIPT, receipt
+from ..agent.kept_networks import STORE
 from ..agent.node import boot_id, namespace_of
 from ..agent.planned import readable_plan, remnants_of
 from ..journal import Attachment, Damaged, Journal, Ledger, Unwritable
@@ -42,7 +43,7 @@ _AT_A_TIME = 64
 _PATIENCE = 60.0
 _STATE = (
     "journal.db-wal", "journal.db-shm", "journal.db", "journal.db.lock", "agent.log", "agent.log.1",
-    RECEIPT,
+    STORE, RECEIPT,
 )  # fmt: skip
 # Copies that were kept before a migration and before an import, those of a journal that was removed, and
 # what one that was cut off has left.

@@ -22,6 +22,7 @@ from ..agent.install import (
     shipped_plugin,
     take_away,
 )
+from ..agent.kept_networks import copies
 from ..agent.networks import FILE
 from ..cni import CNIError
 from ..cni.load import LISTS, config_files
@@ -46,6 +47,7 @@ class Files:
         self._done = done
         self._known = receipt(state_dir)
         self._stayed: list[str] = []
+        self._restored = {(it.path, it.content.encode()) for it in copies(state_dir) if it.is_restored}
         damage = require_receipt(state_dir)
         if damage is not None:
             self._find_units()
@@ -88,6 +90,8 @@ class Files:
     def _is_network_of_ours(self, path: str, content: bytes) -> bool:
         """Also one that was renamed since. One that is known by its path is judged by that."""
         known = self._known.everything
+        if (path, content) in self._restored:
+            return True
         if path in known:
             return False
         is_the_usual = os.path.basename(path) == FILE and is_as_written(content)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from ..agent.install import Receipt, keep_receipt, receipt_damage, receipt_path
+from contextlib import suppress
+
+from ..agent.install import (
+    Put,
+    Receipt,
+    digest,
+    keep_receipt,
+    missing_directories,
+    put,
+    read,
+    receipt,
+    receipt_damage,
+    receipt_path,
+)
+from ..failpoints import reach
 from .failure import CommandFailed
 
 
@@ -33,8 +47,37 @@ def write_receipt(state_dir: str, kept: Receipt) -> None:
     try:
         keep_receipt(state_dir, kept)
     except OSError as cause:
-        raise CommandFailed(
-            f"cannot write {cause.filename or state_dir}: {cause.strerror}",
-            "look at the state directory: its permissions, and space on its disk",
-            code="file-unwritable",
-        ) from None
+        raise unwritable_state(state_dir, cause) from None
+
+
+def unwritable_state(state_dir: str, cause: OSError) -> CommandFailed:
+    return CommandFailed(
+        f"cannot write {cause.filename or state_dir}: {cause.strerror}",
+        "look at the state directory: its permissions, and space on its disk",
+        code="file-unwritable",
+    )
+
+
+def install(state_dir: str, path: str, content: bytes, mode: int) -> Put:
+    """Writes a file, and writes it down before and after: a run that is cut off leaves no unknown file.
+
+    OSError says why the file itself could not be written.
+    """
+    before = receipt(state_dir)
+    missing = missing_directories(path)
+    known = before
+    if missing or read(path) != content:
+        known = before.intending(path, content, missing)
+        write_receipt(state_dir, known)
+    reach("install.intended")
+    try:
+        change = put(path, content, mode)
+    except OSError:
+        if known != before:
+            with suppress(CommandFailed):
+                write_receipt(state_dir, before)
+        raise
+    reach("install.written")
+    if path in known.intended or known.files.get(path) != digest(content):
+        write_receipt(state_dir, known.adding(path, content, missing))
+    return change

@@ -3,16 +3,18 @@
 What is there already and right is kept, so it may be run again at any time. The agent runs in the
 background, and its log is agent.log in the state directory. The network's file is written last, when the
 agent answers: a runtime never finds a network that cannot work. Options that are not given leave as it is
-what an earlier run has configured. An agent of another version is replaced: it hands its socket over, calls
-wait for a moment, none fails, and containers keep their networks. If the new one cannot follow, nothing is
-changed. With --systemd, and wherever that was given once, systemd runs the agent. The plugin is brought up to
-date at every place at which it was ever installed: --plugin-dir adds one.
+what an earlier run has configured; a network's file that is missing is restored as this node had it. An agent
+of another version is replaced: it hands its socket over, calls wait for a moment, none fails, and containers
+keep their networks. If the new one cannot follow, nothing is changed. With --systemd, and wherever that was
+given once, systemd runs the agent. The plugin is brought up to date at every place at which it was ever
+installed: --plugin-dir adds one.
 
 examples:
   netloom up
   netloom up --pool 10.20.0.0/16 --pool fd20::/64 --mtu 1400
   netloom up --no-masquerade   where the pools are routed to this host
   netloom up --cni-version 1.1.0
+  netloom up --keep-network    beside podman, whose `prune` deletes networks that no container uses
   netloom up --plugin-dir /usr/lib/cni   where Debian's containerd looks for plugins
   netloom up --systemd         started at boot, watched, and started again, by systemd
   netloom up --no-agent        for another service manager that runs `netloom agent`
@@ -78,6 +80,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--masquerade",
         action=argparse.BooleanOptionalAction,
         help="give what leaves the pools the host's own address, so that answers come back (default: yes)",
+    )
+    parser.add_argument(
+        "--keep-network",
+        action=argparse.BooleanOptionalAction,
+        help="let the agent restore the network's file when something deletes it, as `podman system prune` "
+        "does (default: as before, at first no)",
     )
     parser.add_argument(
         "--cni-version",
@@ -155,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     up = structs.replace(up, warnings=(*lost, *warnings_of(args, up.agent, decision), *obstacles))
     if not args.json:
         show(up)
-        if not obstacles and not lost and up.is_as_it_was:
+        if not obstacles and not lost and up.is_as_it_was and args.keep_network is None:
             say("nothing to do: all of it was there")
         for warning in up.warnings:
             warn(args, printable_line(warning))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -11,6 +11,8 @@ from .output import printable_line, say
 from .up_agent import AgentPart
 from .up_plugins import FailedPlace
 from .views import table
+
+Configured: TypeAlias = Put | Literal["restored"]
 
 
 class FilePart(Struct, frozen=True):
@@ -31,11 +33,20 @@ class PluginPart(Struct, frozen=True):
 
 
 class NetworkPart(
-    Struct, frozen=True, kw_only=True, rename={"masquerade": "ipMasq", "cni_version": "cniVersion"}
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"masquerade": "ipMasq", "cni_version": "cniVersion", "is_kept": "keep"},
 ):
     """What became of the network's file, and what it says."""
 
-    change: Annotated[Put, Meta(description="`kept`: it was there and right, or is somebody else's")]
+    change: Annotated[
+        Configured,
+        Meta(
+            description="`kept`: it was there and right, or is somebody else's; `restored`: it was missing "
+            "or broken, and is again as this node had it"
+        ),
+    ]
     path: Annotated[str, Meta(description="where it is")]
     name: Annotated[str | None, Meta(description="the network's name")]
     pools: Annotated[tuple[str, ...], Meta(description="addresses for containers")]
@@ -44,6 +55,7 @@ class NetworkPart(
         bool | None, Meta(description="whether what leaves the pools gets the host's address")
     ]
     cni_version: Annotated[str | None, Meta(description="of the configuration")]
+    is_kept: Annotated[bool, Meta(description="whether the agent restores the file")] = False
 
 
 class Up(Struct, frozen=True, kw_only=True):
@@ -58,6 +70,10 @@ class Up(Struct, frozen=True, kw_only=True):
     ] = ()
     agent: Annotated[AgentPart, Meta(description="the process that serves it")]
     network: Annotated[NetworkPart, Meta(description="the configuration that runtimes read")]
+    restored: Annotated[
+        tuple[NetworkPart, ...],
+        Meta(description="other networks with attachments whose files were missing, and are there again"),
+    ] = ()
     units: Annotated[tuple[FilePart, ...], Meta(description="of systemd, if it runs the agent")] = ()
     warnings: Annotated[tuple[str, ...], Meta(description="what works, and may not be what was meant")] = ()
 
@@ -66,7 +82,7 @@ class Up(Struct, frozen=True, kw_only=True):
         """Whether there was nothing to do."""
         changes: set[str] = {it.change for it in (self.plugin, *self.elsewhere)}
         changes |= {it.change for it in self.units}
-        return changes | {self.agent.change, self.network.change} == {"kept"}
+        return changes | {self.agent.change, self.network.change} == {"kept"} and not self.restored
 
 
 def show(done: Up) -> None:
@@ -79,6 +95,11 @@ def show(done: Up) -> None:
         *(("plugin", it.change, it.path) for it in (done.plugin, *done.elsewhere)),
         *(("unit", unit.change, unit.path) for unit in done.units),
         ("agent", agent.change, who),
-        ("network", network.change, f"{network.name} ({', '.join(network.pools)}) in {network.path}"),
+        *(("network", it.change, _shown(it)) for it in (network, *done.restored)),
     ]
     say(*table([tuple(map(printable_line, row)) for row in rows]))
+
+
+def _shown(network: NetworkPart) -> str:
+    kept = ", kept by the agent" if network.is_kept else ""
+    return f"{network.name} ({', '.join(network.pools)}) in {network.path}{kept}"

@@ -8,17 +8,22 @@ from __future__ import annotations
 import argparse
 import os
 
-from ..agent.install import EXECUTABLE, READABLE, Put, digest, missing_directories, put, receipt
+from msgspec.structs import replace
+
+from ..agent.install import EXECUTABLE, READABLE, Put, put, receipt
+from ..agent.kept_networks import Copy, copies, is_sound, keep_copy, missing, own_copy
+from ..agent.network_files import NetworkFiles
 from .agent_process import Place
 from .agent_start import own_command
-from .conflist import Decision, Options, decide
+from .attached import networks_attached_of
+from .conflist import Decision, Options, decide, values_of
 from .output import say
-from .receipts import write_receipt
+from .receipts import install, unwritable_state, write_receipt
 from .units import rendered
 from .up_agent import found_agent, in_background, is_of_another
 from .up_host import usable_default_pools
 from .up_plugins import FailedPlace, Unwritable, install_everywhere
-from .up_report import FilePart, NetworkPart, PluginPart, Up
+from .up_report import Configured, FilePart, NetworkPart, PluginPart, Up
 from .up_systemd import by_systemd, is_used, judge
 from .views import table
 
@@ -31,10 +36,10 @@ def decided(args: argparse.Namespace) -> Decision:
         masquerade=args.masquerade,
         cni_version=args.cni_version,
     )
+    known = receipt(args.state_dir)
+    copy = own_copy(known, copies(args.state_dir))
     default_pools = usable_default_pools(args.mtu)
-    return decide(
-        args.conf_dir, given, receipt(args.state_dir), force=args.force, default_pools=default_pools
-    )
+    return decide(args.conf_dir, given, known, force=args.force, default_pools=default_pools, copy=copy)
 
 
 def done(args: argparse.Namespace, place: Place, plugin: bytes) -> tuple[Up, Decision]:
@@ -68,6 +73,7 @@ def done(args: argparse.Namespace, place: Place, plugin: bytes) -> tuple[Up, Dec
         failed=tuple(failed),
         agent=agent,
         network=_configure(args, decision),
+        restored=_restore_others(args),
         units=tuple(FilePart(change, path) for path, change in units.items()),
     )
     return up, decision
@@ -93,25 +99,63 @@ def _install(args: argparse.Namespace, plugin: bytes) -> tuple[list[PluginPart],
 
 
 def _configure(args: argparse.Namespace, network: Decision) -> NetworkPart:
+    is_kept = _remember(args, network)
     change = _put(args, network.path, network.content, READABLE) if network.is_ours else "kept"
+    is_restored = network.is_restored and change != "kept"
+    return _part(network.path, network.values, "restored" if is_restored else change, is_kept=is_kept)
+
+
+def _remember(args: argparse.Namespace, network: Decision) -> bool:
+    """Makes it the network of this node, if it is: before it is written. Whether the agent is to keep it.
+
+    A network of somebody else's file is the node's only if that was asked for.
+    """
+    known, name = receipt(args.state_dir), network.values.network or ""
+    is_asked = args.network is not None or bool(args.keep_network)
+    is_own = network.is_ours or is_asked or name == known.network or network.path in known.files
+    keeps = known.keep_network if args.keep_network is None else bool(args.keep_network)
+    fresh = replace(known, network=name if is_own else known.network, keep_network=keeps)
+    if fresh != known:
+        write_receipt(args.state_dir, fresh)
+    copy = Copy(name, network.path, network.content.decode())
+    if is_own and copy not in copies(args.state_dir):
+        try:
+            keep_copy(args.state_dir, copy)
+        except OSError as cause:
+            raise unwritable_state(args.state_dir, cause) from None
+    return keeps and is_own
+
+
+def _restore_others(args: argparse.Namespace) -> tuple[NetworkPart, ...]:
+    """Files of networks that have attachments, and that are missing."""
+    kept = copies(args.state_dir)
+    found = NetworkFiles(args.conf_dir).found()
+    attached = networks_attached_of(args)
+    lost = [
+        it.copy
+        for it in missing(args.conf_dir, kept, found, receipt(args.state_dir), attached)
+        if not it.is_taken and is_sound(it.copy)
+    ]
+    for it in lost:
+        _put(args, it.path, it.content.encode(), READABLE)
+    return tuple(_part(it.path, values_of(it.content.encode()), "restored") for it in lost)
+
+
+def _part(path: str, values: Options, change: Configured, *, is_kept: bool = False) -> NetworkPart:
     return NetworkPart(
         change=change,
-        path=network.path,
-        name=network.values.network,
-        pools=tuple(network.values.pools or ()),
-        mtu=network.values.mtu or None,
-        masquerade=network.values.masquerade,
-        cni_version=network.values.cni_version,
+        path=path,
+        name=values.network,
+        pools=tuple(values.pools or ()),
+        mtu=values.mtu or None,
+        masquerade=values.masquerade,
+        cni_version=values.cni_version,
+        is_kept=is_kept,
     )
 
 
 def _put(args: argparse.Namespace, path: str, content: bytes, mode: int) -> Put:
-    missing = missing_directories(path)
     try:
-        change = put(path, content, mode)
+        return install(args.state_dir, path, content, mode)
     except OSError as cause:
         raise Unwritable(path, cause) from None
-    known = receipt(args.state_dir)
-    if missing or known.files.get(path) != digest(content):
-        write_receipt(args.state_dir, known.adding(path, content, missing))
-    return change

@@ -10,6 +10,7 @@ from .. import __version__
 from ..agent.networks import NodeNetwork, node_networks
 from ..cni.versions import parse
 from . import network_order, overlap
+from .attached import networks_attached_of
 from .conflist import DEFAULT_POOLS, DEFAULT_VERSION, Decision
 from .doctor.runtimes import of_runtimes
 from .node_report import obstacles, report
@@ -27,6 +28,7 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
         *_of_keys(wrote),
         *_of_families(wrote),
         *_of_missing_ipv6(args, wrote),
+        *_of_name(args, wrote),
         *_of_pools(it for it in networks if it.path == wrote.path),
         *(f"{it.text}; {it.next}" for it in of_runtimes(args)),
     ]
@@ -102,6 +104,19 @@ def _of_missing_ipv6(args: argparse.Namespace, wrote: Decision) -> list[str]:
     return [
         f"network {wrote.values.network} has the IPv4 pool {ipv4_only[0]} only: {lacking.text}; once the "
         f"host has IPv6, {both} adds the IPv6 pool"
+    ]
+
+
+def _of_name(args: argparse.Namespace, wrote: Decision) -> list[str]:
+    """Runtimes delete containers by the name that the network had when they were attached."""
+    name = wrote.values.network
+    count = networks_attached_of(args)[wrote.before] if wrote.before not in ("", name) else 0
+    if not count:
+        return []
+    containers = "1 attachment has" if count == 1 else f"{count} attachments have"
+    return [
+        f"{containers} the network's old name, {wrote.before}, and runtimes may not find it to delete them: "
+        f"delete the containers, or go back with `netloom up --network {wrote.before} --force`"
     ]
 
 

@@ -98,4 +98,4 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 # An agent began and ended; put back what an attachment lost; laid its table down; released what nobody has
 # any more; did a DEL that was queued; took away what was left unfinished.
-EVENTS = ("START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO")
+EVENTS = ("START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO", "RESTORE")

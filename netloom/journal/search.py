@@ -6,6 +6,7 @@ the way of an ADD.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -63,6 +64,12 @@ def keys(ledger: Ledger) -> list[AttachmentKey]:
     """Of all that the log has."""
     query = "SELECT DISTINCT network, container_id, ifname FROM operation WHERE container_id != ''"
     return typed(ledger.connection.execute(query).fetchall(), list[AttachmentKey])
+
+
+def networks_attached(ledger: Ledger) -> Counter[str]:
+    """How many attachments each network has; one that has none is not among them."""
+    rows = ledger.connection.execute("SELECT network, count(*) FROM attachment GROUP BY network").fetchall()
+    return Counter(dict(typed(rows, list[tuple[str, int]])))
 
 
 def alike(ledger: Ledger, word: str) -> list[Named]:

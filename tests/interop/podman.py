@@ -121,6 +121,10 @@ class Podman:
         """Detaches a container that runs, and attaches it again as it was."""
         self._podman("network", "reload", name)
 
+    def prune(self, what: str) -> None:
+        """Deletes what no container uses: `network`, or `system`, which is networks and more."""
+        self._podman(what, "prune", "--force")
+
     def close(self) -> None:
         try:
             self._podman("rm", "--force", "--time", "0", "--all")

@@ -18,9 +18,6 @@ from ...agent.install import (
     EXECUTABLE,
     READABLE,
     NotBuilt,
-    keep_receipt,
-    missing_directories,
-    put,
     read,
     receipt,
     shipped_plugin,
@@ -30,7 +27,7 @@ from ...cni.files import make_directories
 from ...findings import Finding
 from ..asking import ask
 from ..failure import CommandFailed
-from ..receipts import require_receipt
+from ..receipts import install, require_receipt
 from ..up_plugins import is_stranger
 from .boot_settings import path_of
 from .services import NETWORKD_CONTENT, NETWORKD_DROP_IN, NM_CONTENT, NM_DROP_IN
@@ -143,9 +140,7 @@ def _write(args: argparse.Namespace, path: str, content: bytes, mode: int) -> No
     if damage is not None:
         raise _LeftAlone(f"{damage}, and would be lost; `netloom up` writes a new one")
     make_directories(args.state_dir, 0o700)
-    missing = missing_directories(path)
-    put(path, content, mode)
-    keep_receipt(args.state_dir, receipt(args.state_dir).adding(path, content, missing))
+    install(args.state_dir, path, content, mode)
 
 
 # Of many, with one question to the agent.

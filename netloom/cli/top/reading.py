@@ -12,7 +12,7 @@ from ..pools import PoolShown
 
 # Seconds: what is counted, and what a rate is taken over, so that it moves with what happens.
 WINDOW, RECENT = 60.0, 10.0
-_AGENTS = frozenset({"START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO"})
+_AGENTS = frozenset({"START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO", "RESTORE"})
 
 
 class Rate(Struct, frozen=True, kw_only=True, rename="camel"):
