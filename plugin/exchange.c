@@ -116,6 +116,9 @@ static struct reply exchange(int fd, const char *path, const struct frame *frame
     if (error != 0)
         return error == EAGAIN ? silent() : unreachable(error);
     die_if_wanted(CONNECTED);
+    uid_t user = listening_user(fd);
+    if (!is_trusted_user(user))
+        return (struct reply){.outcome = IMPOSTOR, .user = user};
 
     if (is_wanted(HALF_SENT)) {
         send_frame(fd, frame, frame->size / 2, netns, deadline);

@@ -52,6 +52,8 @@ static const struct verb {
 
 static char body[BODY_MAX], head[HEAD_MAX];
 static size_t body_size;
+/* Where another user could put an agent of their own; of an UNTRUSTED reply. */
+static struct weakness weakness;
 
 struct run {
     const struct verb *verb;
@@ -146,13 +148,54 @@ static void compose_head(struct text *text, const struct run *run, const struct 
     add(text, "}");
 }
 
+static const char *const weak_words[] = {
+    [WEAK_OWNER] = " is owned by another user",
+    [WEAK_MODE] = " is writable by other users",
+    [WEAK_SHARED] = " is shared by all users",
+    [WEAK_LINK] = " is a symbolic link of another user, or leads too far",
+};
+
+/* Which command sets the directory right; `netloom status` names it, too. */
+static const char *trust_advice(char space[], size_t room)
+{
+    static const char *const before[] = {
+        [WEAK_OWNER] = "look at what is in it, then `chown root: ",
+        [WEAK_MODE] = "`chmod go-w ",
+        [WEAK_SHARED] = "give the agent a --socket in a directory of its own, and the plugin the same as "
+                        "NETLOOM_SOCKET: `ls -ld ",
+        [WEAK_LINK] = "replace the link by a directory of root's: `ls -l ",
+    };
+    struct text text = {.at = space, .room = room - 1};
+
+    add(&text, before[weakness.kind]);
+    add(&text, weakness.place);
+    add(&text, "`");
+    space[text.length] = '\0';
+    return space;
+}
+
 static int fail_without_answer(const struct run *run, const struct reply *reply)
 {
     enum code code = run->verb->without_answer;
     const char *why = strerror(reply->error);
     bool forbidden = reply->error == EACCES || reply->error == EPERM;
+    char number[16], advice[384];
+    struct text user = {.at = number, .room = sizeof number - 1};
 
     switch (reply->outcome) {
+    case UNTRUSTED:
+        return fail(run, code,
+                    SENTENCE("the netloom agent at ", run->socket,
+                             " was not asked, since another user could answer: ", weakness.place,
+                             weak_words[weakness.kind]),
+                    trust_advice(advice, sizeof advice));
+    case IMPOSTOR:
+        add_number(&user, reply->user);
+        number[user.length] = '\0';
+        return fail(run, code,
+                    SENTENCE("the process that listens at ", run->socket, " is of UID ", number,
+                             ", not of root: it is not the netloom agent, and was not asked"),
+                    "end that process, remove its socket, and " START_IT);
     case UNREACHABLE:
         return fail(run, code, SENTENCE("the netloom agent cannot be reached at ", run->socket, ": ", why),
                     forbidden ? "the agent answers root only: run this as root" : START_IT);
@@ -167,8 +210,9 @@ static int fail_without_answer(const struct run *run, const struct reply *reply)
 }
 
 /* The agent did not take a DEL: it will find it here when it is back. */
-static int leave_intent(const struct run *run, const struct frame *frame)
+static int leave_intent(const struct run *run, const struct frame *frame, const struct reply *reply)
 {
+    char advice[384];
     const char *container = variable("CNI_CONTAINERID"), *ifname = variable("CNI_IFNAME");
     char directory[INTENT_DIRECTORY_ROOM];
 
@@ -179,6 +223,13 @@ static int leave_intent(const struct run *run, const struct frame *frame)
                              *ifname == '\0' ? "CNI_IFNAME" : "", "] missing"),
                     "without them nobody can tell what to delete");
     intent_directory(run->socket, directory);
+    /* Above the socket's directory, another user could lead us anywhere; what is in it is looked at. */
+    if (reply->outcome == UNTRUSTED && !weakness.is_own)
+        return fail(run, IO_FAILURE,
+                    SENTENCE("the DEL cannot be queued in ", directory,
+                             ", since another user could change its path: ", weakness.place,
+                             weak_words[weakness.kind]),
+                    trust_advice(advice, sizeof advice));
     switch (queue_intent(directory, container, ifname, frame)) {
     case QUEUED:
         return 0;
@@ -194,6 +245,17 @@ static int leave_intent(const struct run *run, const struct frame *frame)
     }
 }
 
+/* Whether another user could put a socket where the agent's is. */
+static bool is_changeable(const char *socket_path)
+{
+    char directory[INTENT_DIRECTORY_ROOM];
+    size_t length = (size_t)(strrchr(socket_path, '/') - socket_path);
+
+    memcpy(directory, socket_path, length);
+    directory[length] = '\0';
+    return find_weakness(directory, &weakness);
+}
+
 static int ask(const struct run *run)
 {
     struct text text = TEXT_IN(head);
@@ -206,12 +268,14 @@ static int ask(const struct run *run)
         return fail(run, INVALID_ENVIRONMENT, SENTENCE("the CNI_* variables are larger than 1 MiB"),
                     "the longest of them is probably CNI_ARGS");
     make_frame(&frame, &text, body, body_size);
-    struct reply reply = ask_agent(run->socket, &frame, netns.fd, run->deadline);
+    struct reply reply = {.outcome = UNTRUSTED};
+    if (!is_changeable(run->socket))
+        reply = ask_agent(run->socket, &frame, netns.fd, run->deadline);
     if (reply.outcome == ANSWERED) {
         die_if_wanted(REPLIED);
         return print(run, reply.status, reply.output, reply.output_size);
     }
-    return run->verb->queued ? leave_intent(run, &frame) : fail_without_answer(run, &reply);
+    return run->verb->queued ? leave_intent(run, &frame, &reply) : fail_without_answer(run, &reply);
 }
 
 static int read_and_ask(const struct run *run)

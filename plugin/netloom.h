@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 /* The protocol's limits, see docs/reference/protocol.md. */
@@ -81,12 +82,30 @@ void make_frame(struct frame *frame, const struct text *head, char *body, size_t
 /* The bytes [from, to) of a frame; gives how many parts they have. */
 int slice_frame(const struct frame *frame, size_t from, size_t to, struct iovec parts[FRAME_PARTS]);
 
+/* trust.c: who could answer in the agent's place. */
+enum { WEAKNESS_ROOM = 1024 };
+
+enum weakness_kind { WEAK_OWNER, WEAK_MODE, WEAK_SHARED, WEAK_LINK };
+
+struct weakness {
+    char place[WEAKNESS_ROOM]; /* what another user owns or can write to */
+    enum weakness_kind kind;
+    bool is_own; /* it is the directory itself, and none above it */
+};
+
+bool is_trusted_user(uid_t user);
+/* Of the process that listens at the other end of a socket. */
+uid_t listening_user(int fd);
+/* Whether another user could change what the path of a directory leads to, and where. */
+bool find_weakness(const char *directory, struct weakness *found);
+
 /* exchange.c: one request to the agent, one reply. */
-enum outcome { ANSWERED, UNREACHABLE, SILENT, BROKEN };
+enum outcome { ANSWERED, UNREACHABLE, SILENT, BROKEN, UNTRUSTED, IMPOSTOR };
 
 struct reply {
     enum outcome outcome;
     int error;             /* of UNREACHABLE, an errno */
+    uid_t user;            /* of IMPOSTOR, who listens */
     const char *flaw;      /* of BROKEN, a sentence's end */
     unsigned char status;  /* of ANSWERED */
     const char *output;

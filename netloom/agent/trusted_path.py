@@ -64,7 +64,7 @@ def weakness_of(directory: str) -> Weakness | None:
     itself has to be closed to others all the same. What is missing is not judged: who makes it owns it.
     """
     place, found = "/", os.lstat("/")
-    names = [it for it in directory.split("/") if it]
+    names = _names(directory)
     links = 0
     while names:
         name = names.pop(0)
@@ -83,7 +83,7 @@ def weakness_of(directory: str) -> Weakness | None:
             if not _is_trusted(there.st_uid) or links > _LINKS:
                 return Weakness(entry, "link", there.st_uid, stat.S_IMODE(there.st_mode))
             target = os.readlink(entry)
-            names = [*(it for it in target.split("/") if it), *names]
+            names = [*_names(target), *names]
             if target.startswith("/"):
                 place, found = "/", os.lstat("/")
         else:
@@ -92,6 +92,10 @@ def weakness_of(directory: str) -> Weakness | None:
                 return Weakness(place, "owner", there.st_uid, stat.S_IMODE(there.st_mode), not names)
     weak = _open_to_others(place, found, sticky=False)
     return None if weak is None else weak._replace(is_own=True)
+
+
+def _names(path: str) -> list[str]:
+    return [it for it in path.split("/") if it not in ("", ".")]
 
 
 def _open_to_others(place: str, found: os.stat_result, *, sticky: bool) -> Weakness | None:

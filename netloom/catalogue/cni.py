@@ -79,8 +79,9 @@ ENTRIES = (
     _entry(
         11,
         "try again later",
-        "The request could not be served now: no agent answers, the node is busy, the agent is stopping, or "
-        "no address is left. Nothing is half done, and runtimes try again by themselves.",
+        "The request could not be served now: no agent answers, the node is busy, the agent is stopping, no "
+        "address is left, or another user could answer at the agent's socket. Nothing is half done, and "
+        "runtimes try again by themselves.",
         "`netloom status` says which of these it is; `netloom up` starts an agent.",
     ),
     _entry(
