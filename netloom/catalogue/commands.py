@@ -21,7 +21,7 @@ ENTRIES = (
         "needs-root",
         "only root may",
         "The command reads or changes what only root can.",
-        "Run it as root.",
+        "Run it as root, as with `sudo`.",
     ),
     _entry(
         "not-agreed",
@@ -172,7 +172,7 @@ ENTRIES = (
     _entry(
         "journal-unreadable",
         "the journal cannot be read",
-        "It is not yours to read, its state directory is not there, its disk fails, somebody has locked it, "
+        "Only root may read it, its state directory is not there, its disk fails, somebody has locked it, "
         "or something else than a file is at its path or at that of its lock, journal.db.lock.",
         "Run it as root, and give the --state-dir that the agent was started with. What is no file is not "
         "opened: move it away, and put the journal back; a lock is made anew.",

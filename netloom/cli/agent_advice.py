@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ..cni import CNIError
+from .root_advice import as_root
 
 OWN_PLUGIN = "netloom"
 
@@ -27,6 +28,8 @@ _ADVICE: dict[int, str] = {
 }
 
 _NOTHING_TO_ADD = ""
+# In whose place the whole command is told.
+_AS_ROOT = "run it as root"
 _LACKING = re.compile("remove the pool from the network")
 _ANOTHER_POOL = (
     "detach something, or give the network another pool: `netloom status` shows how full they are, and the "
@@ -43,7 +46,8 @@ _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
         ),
     ),
     11: (
-        (re.compile("root only"), "run it as root"),
+        (re.compile("root only"), _AS_ROOT),
+        (re.compile("was not asked"), _NOTHING_TO_ADD),
         (
             re.compile("cannot be reached"),
             "start the agent with `netloom up`, and try again; `netloom status` tells whether one runs",
@@ -69,4 +73,6 @@ def agent_advice(error: CNIError) -> str | None:
     causes, said = _CAUSES.get(error.code, ()), str(error)
     advice = next((advice for words, advice in causes if words.search(said)), _ADVICE.get(error.code))
     commands = set(_COMMAND.findall(advice or ""))
+    if advice == _AS_ROOT:
+        return as_root()
     return _NOTHING_TO_ADD if commands and commands <= set(_COMMAND.findall(said)) else advice

@@ -24,8 +24,8 @@ from ..journal.errors import LockNotAFile, Missing, NotAFile, Unreadable
 from ..journal.file import explained as told
 from .failure import CommandFailed
 from .place import default_state_dir
+from .root_advice import as_root
 
-_DENIED = os.strerror(errno.EACCES)
 _ADVICE = "look at the file that the message names, and do as it says"
 _FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
 # Of one that was taken from under an agent, and of one that is gone while none runs.
@@ -85,8 +85,8 @@ def advice_on(error: JournalError) -> str:
         return _NOT_A_LOCK
     if isinstance(error, NotAFile):
         return _NOT_A_FILE
-    if _DENIED in str(error) and os.geteuid() != 0:
-        return "run it as root"
+    if isinstance(error, Unreadable) and os.geteuid() != 0:
+        return as_root()
     return _DAMAGED if isinstance(error, Damaged) else _ADVICE
 
 
@@ -130,7 +130,7 @@ def _is_there(path: str) -> bool:
         os.stat(path)
     except PermissionError:
         raise CommandFailed(
-            f"{path} is not yours to read", "run it as root", code="journal-unreadable"
+            f"cannot read {path}: {os.strerror(errno.EACCES)}", as_root(), code="journal-unreadable"
         ) from None
     except (FileNotFoundError, NotADirectoryError):
         if os.path.islink(path):

@@ -22,6 +22,7 @@ from ..kernel import (
 )
 from .error_document import Code, Next, Notes, See, Sentence, Warnings
 from .output import printable
+from .root_advice import as_root
 from .status import CONFIGURATION, DEADLINE, FAILED
 
 # The first entry that an error is an instance of: its exit status, its page, and what to do next.
@@ -99,7 +100,7 @@ def _judge(error: KernelError) -> tuple[int, str, str]:
         return _judge(error.errors[0])
     if error.errno in (errno.EPERM, errno.EACCES):
         root = os.geteuid() == 0
-        advice = "give it CAP_NET_ADMIN and CAP_SYS_ADMIN" if root else "run it as root"
+        advice = "give it CAP_NET_ADMIN and CAP_SYS_ADMIN" if root else as_root()
         return FAILED, "kernel-forbids", advice
     for kind, status, code, advice in _ADVICE:
         if isinstance(error, kind):

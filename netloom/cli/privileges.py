@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from .failure import CommandFailed
+from .root_advice import as_root
 
 
 def require_root(what: str) -> None:
     """`what` the command does that needs it, as the middle of a sentence."""
     if os.geteuid() != 0:
-        raise CommandFailed(f"{what} needs root", "run it as root", code="needs-root")
+        raise CommandFailed(f"permission denied: {what} needs root", as_root(), code="needs-root")

@@ -43,6 +43,10 @@ class Unreadable(Unwritable):
     """What is in it cannot be had now: the disk fails, or somebody has locked it. So nothing is changed."""
 
 
+class Forbidden(Unreadable):
+    """This user may not read it."""
+
+
 class Damaged(JournalError):
     """The file is no journal, or no longer one."""
 

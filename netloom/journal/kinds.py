@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 
-from .errors import JournalError, Missing, NotAFile
+from .errors import Forbidden, JournalError, Missing, NotAFile
 
 # What SQLite opens besides, if it is there.
 _BESIDE = ("-wal", "-shm", "-journal")
@@ -45,9 +45,17 @@ def require_database(path: str) -> None:
             if it == path:
                 raise Missing(f"there is no journal at {path}") from None
             continue
+        except PermissionError:
+            raise _forbidden(it) from None
         except OSError as cause:
             kind = NotAFile if cause.errno == errno.ELOOP else JournalError
             raise kind(f"{it} cannot be read: {cause.strerror}") from None
         what = other_than_file(mode)
         if what is not None:
             raise NotAFile(f"{it} is no file, but {what}: it is not opened")
+        if not os.access(it, os.R_OK):  # of which SQLite says only that it cannot open it
+            raise _forbidden(it)
+
+
+def _forbidden(path: str) -> Forbidden:
+    return Forbidden(f"cannot read {path}: {os.strerror(errno.EACCES)}")
