@@ -183,19 +183,22 @@ def _links(host: Namespace, done: Purged) -> None:
 
 
 def _table(host: Namespace, done: Purged) -> None:
-    """Whichever version of us has laid it down."""
+    """Whichever version of us has laid it down; and the one for ARP that goes with it."""
     of = table.TABLE
-    comment = read_table(host.netfilter, of.family, of.name)
-    if comment is None:
-        return
-    if not comment.startswith(OWNER):
-        done.kept.append(Kept(of.label, "somebody else made it"))
+    ours: list[str] = []
+    for family in of.bodies:
+        comment = read_table(host.netfilter, family, of.name)
+        if comment is not None and comment.startswith(OWNER):
+            ours.append(f"nft table {family} {of.name}")
+        elif comment is not None:
+            done.kept.append(Kept(f"nft table {family} {of.name}", "somebody else made it"))
+    if not ours:
         return
     try:
-        host.nft.run(f"delete table {of.family} {of.name}")
-        done.removed.append(of.label)
+        host.nft.run("".join(f"delete {it.removeprefix('nft ')}\n" for it in ours))
+        done.removed += ours
     except KernelError as error:  # also if the library is gone already
-        done.failed.append(Kept(of.label, str(error)))
+        done.failed += [Kept(it, str(error)) for it in ours]
 
 
 def _socket(place: Place, done: Purged) -> None:

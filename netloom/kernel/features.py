@@ -41,6 +41,9 @@ from .plan import Plan, applying, run
 
 _VETH = Veth("a", "b", peer_on="host")
 _NFT = NftTable("inet", "probe", "map verdicts { type ifname : verdict; }")
+_ARP = NftTable(
+    "arp", "probe", "chain in { type filter hook input priority filter; arp saddr ip set 0.0.0.0; }"
+)
 _NAT = NftTable(
     "inet",
     "probe",
@@ -74,6 +77,9 @@ FEATURES: Mapping[str, Feature] = {
         "CONFIG_NF_TABLES_INET",
         (_NFT, NftElement("inet", "probe", "verdicts", ("a",), verdict="accept")),
         essential=True,
+    ),
+    "nftables-arp": Feature(
+        "tables of neighbours that no container can fill", "CONFIG_NF_TABLES_ARP", (_ARP,), essential=True
     ),
     "nat": Feature(
         "masquerade and host ports", "CONFIG_NFT_MASQ, CONFIG_NFT_FIB_INET", (_NAT,), essential=True

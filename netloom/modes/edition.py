@@ -5,4 +5,4 @@ it, with the kernel objects that it is of, would take longer than to ask. A test
 """
 
 # What `TABLE.comment` is.
-EDITION = "made by netloom eb196fd7fab59e73"
+EDITION = "made by netloom f05fb8e1b6734aca"

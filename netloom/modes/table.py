@@ -7,6 +7,7 @@ comes first. Nothing is ever put into a table that is not ours.
 
 By hook, in the order in which packets meet them:
 
+ARP          answers: the host answers for its addresses, and learns nothing
 prerouting   guard (raw): a container sends from its own addresses, and is no router
              arriving (dstnat + 5): host ports, for what is addressed to this host
              returning (dstnat + 10): answers to looped are for an address that they can reach from a wire
@@ -22,6 +23,13 @@ The kernel refuses packets from 127.0.0.1 that leave the loopback, and to it tha
 `route_localnet` opens it for everybody (CVE-2020-8558). So where it decides about a packet of such a
 connection, the packet has an address of the host's, and before and after its own. Whoever else sends to
 127.0.0.1 by a wire is refused as ever.
+
+The kernel's tables of neighbours hold 1,024 entries for the whole machine, and an entry is made for
+whoever asks for an address of the host. Containers are known to the host by permanent entries, so it need
+not learn neighbours from them. A request by ARP gets the sender 0.0.0.0, which is how a host asks that has
+no address yet: the kernel answers it and makes no entry. All other ARP is dropped. Of neighbour discovery,
+only what comes from a container's own addresses passes. Duplicate address detection ends well without an
+answer.
 """
 
 from __future__ import annotations
@@ -88,8 +96,7 @@ chain sender {{
     icmp type redirect drop
     iifname . ip saddr @sources4 return
     iifname . ip6 saddr @sources6 return
-    ip6 saddr {{ ::/128, fe80::/10 }} \
-        icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, mld2-listener-report }} return
+    ip6 saddr {{ ::/128, fe80::/10 }} ip6 daddr ff02::/16 icmpv6 type mld2-listener-report return
     drop
 }}
 chain routers {{
@@ -161,6 +168,13 @@ chain leaving {{
 }}
 """,
     beside=(LEAVE, KEEP_APART),
+    arp=f"""
+chain answers {{
+    type filter hook input priority filter; policy accept;
+    iifname "{PREFIX}*" arp operation request arp saddr ip set 0.0.0.0 accept
+    iifname "{PREFIX}*" drop
+}}
+""",
 )
 
 # All that elements are put into. Of a chain that keeps a network apart, the members are one more.

@@ -136,6 +136,7 @@ BREAKS = {
     "all chains are empty": "flush table inet netloom",
     "host ports are led nowhere": "flush chain inet netloom hostports",
     "nothing leaves": "flush chain inet netloom leaving",
+    "ARP passes": "delete table arp netloom",
 }
 
 
@@ -317,7 +318,7 @@ def others(town: Town) -> list[Any]:
     for item in listed:
         ((kind, value),) = item.items()
         name = value.get("name") if kind == "table" else value.get("table")
-        if kind != "metainfo" and (value["family"], name) != ("inet", "netloom"):
+        if kind != "metainfo" and (value["family"], name) not in (("inet", "netloom"), ("arp", "netloom")):
             found.append(item)
     return found
 

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from ...kernel import KernelError, Namespace
 from ...kernel.errors import ABSENT
 from ...kernel.netlink import address, link, neighbour, route, rule
+from ...kernel.netlink.nftables import read_table
 from ...kernel.values import shown_ip
 from ...modes.table import TABLE
 from ..connectivity.firewall import foreign_chains, legacy_tables
@@ -77,10 +78,14 @@ def firewall(_asked: Asked) -> Iterator[Found]:
     try:
         with Namespace.own() as host:
             try:
+                # One that an older version has laid down is without the family arp.
+                there = [it for it in TABLE.bodies if read_table(host.netfilter, it, TABLE.name) is not None]
                 yield Member(
                     name="kernel/nft-netloom.txt",
                     about=about,
-                    text=host.nft.run(f"list table {TABLE.family} {TABLE.name}"),
+                    text="".join(
+                        host.nft.run(f"list table {it} {TABLE.name}") for it in there or [TABLE.family]
+                    ),
                 )
             except KernelError as error:
                 yield Trouble("kernel/nft-netloom.txt", about, _first_line(error))

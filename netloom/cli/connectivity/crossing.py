@@ -23,7 +23,7 @@ def stopping(ruleset: Sequence[Mapping[str, Any]], trial: Trial, host: Namespace
     return [
         chain
         for chain in rules.bases
-        if (chain.family, chain.table) != (TABLE.family, TABLE.name)
+        if not TABLE.is_at(chain.family, chain.table)
         and any(hook == chain.hook and chain.sees(it) and rules.drops(chain, it) for hook, it in seen)
     ]
 

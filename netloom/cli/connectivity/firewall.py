@@ -52,7 +52,7 @@ def foreign_chains_in(ruleset: list[dict[str, Any]]) -> list[BaseChain]:
             rules.setdefault((rule["family"], rule["table"], rule["chain"]), []).append(rule.get("expr", []))
     found = []
     for key, chain in chains.items():
-        if "hook" not in chain or key[:2] == (TABLE.family, TABLE.name):
+        if "hook" not in chain or TABLE.is_at(*key[:2]):
             continue
         policy = str(chain.get("policy", "accept"))
         found.append(

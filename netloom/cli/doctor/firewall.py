@@ -38,7 +38,7 @@ def look(ground: Ground) -> Iterator[Finding]:
         return
     rules = Ruleset(listed(ground.host))
     for chain in rules.bases:
-        if (chain.family, chain.table) != (TABLE.family, TABLE.name):
+        if not TABLE.is_at(chain.family, chain.table):
             yield from _judged(chain, rules, traffic)
 
 

@@ -32,18 +32,25 @@ class NftTable(Object, frozen=True, tag="nft-table"):
 
     Elements of named sets are no part of it: each is an `NftElement`. Nor are chains, and sets, whose names
     begin with one of `beside`: each is an `NftChain`.
+
+    `arp` is the body of a table of the same name in the family arp, which no other family's chains see. The
+    two come and go together.
     """
 
     family: Family
     name: str
     body: str
     beside: tuple[str, ...] = ()
+    arp: str = ""
 
     def __post_init__(self) -> None:
         require_name(self.name)
         for prefix in self.beside:
             require_name(prefix)
         _require_one_table(self.body)
+        _require_one_table(self.arp)
+        if self.arp and self.family == "arp":
+            raise InvalidObject(f"{self.label}: a table of the family arp has no second one of that family")
 
     @property
     def title(self) -> str:
@@ -52,7 +59,17 @@ class NftTable(Object, frozen=True, tag="nft-table"):
     @property
     def comment(self) -> str:
         """Says whose it is, and of which body."""
-        return f"{OWNER} {hashlib.sha256(self.body.encode()).hexdigest()[:16]}"
+        return f"{OWNER} {hashlib.sha256((self.body + self.arp).encode()).hexdigest()[:16]}"
+
+    @property
+    def bodies(self) -> dict[Family, str]:
+        """By family: of the table itself, and of the one for ARP."""
+        arp: dict[Family, str] = {"arp": self.arp} if self.arp else {}
+        return {self.family: self.body, **arp}
+
+    def is_at(self, family: str, name: str) -> bool:
+        """Whether a table of that family and name is this one, or the one for ARP that goes with it."""
+        return name == self.name and family in self.bodies
 
     @property
     def _place(self) -> str:
@@ -60,11 +77,14 @@ class NftTable(Object, frozen=True, tag="nft-table"):
 
     @property
     def _text(self) -> str:
-        return f'table {self._place} {{\ncomment "{self.comment}"\n{self.body}\n}}\n'
+        return "".join(
+            f'table {family} {self.name} {{\ncomment "{self.comment}"\n{body}\n}}\n'
+            for family, body in self.bodies.items()
+        )
 
     def apply(self, scope: Scope) -> Undo | None:
         namespace = scope.at(self.on)
-        if nftables.read_table(namespace.netfilter, self.family, self.name) is not None:
+        if any(self._comments(namespace).values()):
             return self._keep(scope)
         self._planned()
         try:
@@ -73,14 +93,20 @@ class NftTable(Object, frozen=True, tag="nft-table"):
             raise KernelError(f"cannot add {self.label}: {refused}", errno=refused.errno) from None
         return lambda: self.remove(scope)
 
+    def _comments(self, namespace: Namespace) -> dict[Family, str]:
+        """Of those that are there; "nobody" if one has none."""
+        found = {it: nftables.read_table(namespace.netfilter, it, self.name) for it in self.bodies}
+        return {family: comment or "nobody" for family, comment in found.items() if comment is not None}
+
     def check(self, scope: Scope) -> list[Difference]:
-        connection = scope.at(self.on).netfilter
-        comment = nftables.read_table(connection, self.family, self.name)
-        found = nftables.read_structure(connection, self.family, self.name, self.beside)
-        if comment is None or found is None:
+        namespace = scope.at(self.on)
+        comments = self._comments(namespace)
+        found = self._structure(namespace)
+        if not comments or not found:
             return missing(self.label)
-        if comment != self.comment:
-            return compare(self.label, ("owner", self.comment, comment or "nobody"))
+        strange = next((it for it in comments.values() if it != self.comment), None)
+        if strange is not None:
+            return compare(self.label, ("owner", self.comment, strange))
         wanted = self._planned()
         return compare(
             self.label,
@@ -90,6 +116,16 @@ class NftTable(Object, frozen=True, tag="nft-table"):
                 if wanted.get(part) != found.get(part)
             ),
         )
+
+    def _structure(self, namespace: Namespace, beside: tuple[str, ...] | None = None) -> dict[str, object]:
+        """By part. One of the table for ARP has the family before its name."""
+        left_out = self.beside if beside is None else beside
+        parts: dict[str, object] = {}
+        for family in self.bodies:
+            found = nftables.read_structure(namespace.netfilter, family, self.name, left_out) or {}
+            prefix = "" if family == self.family else f"{family} "
+            parts |= {f"{prefix}{part}": value for part, value in found.items()}
+        return parts
 
     def require_element(self, element: NftElement, chains: Mapping[str, NftChain] = _NONE) -> None:
         """That it fits the table with these chains beside it, by name.
@@ -131,13 +167,14 @@ class NftTable(Object, frozen=True, tag="nft-table"):
     def remove(self, scope: Scope) -> None:
         namespace = scope.at(self.on)
         for last in (False, True):
-            comment = nftables.read_table(namespace.netfilter, self.family, self.name)
-            if comment is None:
+            comments = self._comments(namespace)
+            for comment in comments.values():
+                if comment != self.comment:
+                    raise Conflict(compare(self.label, ("owner", self.comment, comment)))
+            if not comments:
                 return
-            if comment != self.comment:
-                raise Conflict(compare(self.label, ("owner", self.comment, comment or "nobody")))
             try:
-                namespace.nft.run(f"delete table {self._place}")
+                namespace.nft.run("".join(f"delete table {it} {self.name}\n" for it in comments))
                 return
             except NftError as refused:
                 # Somebody else may have taken it away just now.
@@ -162,7 +199,7 @@ def _canonical(table: NftTable) -> _Layout:
     place = (table.family, table.name)
     with Namespace.new() as scratch:
         scratch.nft.run(table._text)
-        structure = nftables.read_structure(scratch.netfilter, *place) or {}
+        structure = table._structure(scratch, beside=())
         named = [part.removeprefix("set ") for part in structure if part.startswith("set ")]
         sets = {one: nftables.read_set(scratch.netfilter, *place, one) for one in named}
         chains = nftables.read_plain_chains(scratch.netfilter, *place)
@@ -187,13 +224,14 @@ def lay_down(namespace: Namespace, table: NftTable, contents: Iterable[NftChain 
     """
     additions = _additions(table, contents)
     # To create it, and not only to add to it, says that nobody else's may be there.
-    creation = (
-        f'create table {table._place} {{\ncomment "{table.comment}"\n}}\n'
-        f"table {table._place} {{\n{table.body}\n}}\n"
+    creation = "".join(
+        f'create table {family} {table.name} {{\ncomment "{table.comment}"\n}}\n'
+        f"table {family} {table.name} {{\n{body}\n}}\n"
+        for family, body in table.bodies.items()
     )
     for last in (False, True):
-        is_there = is_ours(namespace, table.family, table.name)
-        deletion = f"delete table {table._place}\n" if is_there else ""
+        there = [it for it in table.bodies if is_ours(namespace, it, table.name)]
+        deletion = "".join(f"delete table {family} {table.name}\n" for family in there)
         try:
             namespace.nft.run(deletion + creation + additions)
             break

@@ -160,6 +160,19 @@ NFTABLES = (
         (gone("nft flush chain bridge netloom x", "chain x"),),
     ),
     Row(
+        "nft table with one for ARP",
+        NftTable(
+            "inet", "netloom", "set pods { type ipv4_addr; }", arp="chain x { arp operation reply drop; }"
+        ),
+        (
+            gone(("nft delete table inet netloom", "nft delete table arp netloom")),
+            gone("nft flush chain arp netloom x", "arp chain x"),
+            gone("nft delete set inet netloom pods", "set pods"),
+            gone("nft delete table arp netloom", "arp flags", "arp chain x"),
+            conflict(("nft delete table arp netloom", "nft add table arp netloom"), "owner"),
+        ),
+    ),
+    Row(
         "nft chain",
         NftChain("inet", "netloom", "leave-1", PRIVATE),
         (
