@@ -94,6 +94,7 @@ chain guard {{
 chain sender {{
     icmpv6 type {{ nd-router-advert, nd-redirect }} drop
     icmp type redirect drop
+    ip6 daddr {{ ::/96, ::ffff:0:0/96 }} drop
     iifname . ip saddr @sources4 return
     iifname . ip6 saddr @sources6 return
     ip6 saddr {{ ::/128, fe80::/10 }} ip6 daddr ff02::/16 icmpv6 type mld2-listener-report return
