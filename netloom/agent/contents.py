@@ -100,6 +100,13 @@ def _elements(host: Namespace, sets: Iterable[str]) -> Iterator[NftElement]:
             yield table.element(name, *key, value=found.value, verdict=found.verdict)
 
 
+def dropped_of_gone(host: Namespace) -> list[NftElement]:
+    """What the guard has counted for links that are gone. No attachment has it, and no DEL removes it."""
+    counted = list(_elements(host, [table.DROPPED]))
+    links = link_names(host) if counted else {}
+    return [it for it in counted if it.key[0] not in links]
+
+
 def of_others(host: Namespace, known: Collection[str]) -> list[Content]:
     """Of the table, what belongs to links that are there and not among the known.
 

@@ -13,11 +13,12 @@ import math
 
 from ..failpoints import reach
 from ..journal import Attachment, Ledger
-from ..kernel import KernelError, Namespace
+from ..kernel import KernelError, Namespace, Plan
 from ..kernel.events import Event, Events, Lost
 from ..kernel.netlink import link, route
 from ..kernel.objects.route import PROTOCOL
 from ..modes import names, table
+from . import contents
 from .failure import explained
 from .mending import put_back
 from .node import Node, namespace_of
@@ -162,6 +163,12 @@ class Drift:
         node.troubles.pop("table", None)
         if not laid_down:
             await self._remove_strays()
+            await self._forget_dropped()
+
+    async def _forget_dropped(self) -> None:
+        """A container that comes under the name of one that is gone has dropped nothing yet."""
+        if await self._node.look(contents.dropped_of_gone):
+            await self._node.dataplane.remove_found(lambda host: Plan(tuple(contents.dropped_of_gone(host))))
 
     async def _remove_strays(self) -> None:
         node = self._node

@@ -363,6 +363,15 @@ ENTRIES = (
         "Remove it with the command that the message has, or ask for it when attaching.",
     ),
     _entry(
+        "packets-refused",
+        "a container sends what it may not",
+        "The node's table has dropped packets of a container in the last ten minutes. Their source was not "
+        "one of its addresses, or they were router advertisements, redirects, or for an address that no host "
+        "has. `netloom inspect` counts those of the last day.",
+        "See what it sends with the command that the message has. An address that was added by hand is one "
+        "cause: `netloom doctor --only addresses` lists those.",
+    ),
+    _entry(
         "table-broken",
         "netloom's nft table is not whole",
         "Chains, rules or elements of the table are gone or changed, as after `nft flush ruleset`. What it "

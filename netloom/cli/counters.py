@@ -28,10 +28,19 @@ class Counters(Struct, frozen=True):
 
     sent: Annotated[Direction, Meta(description="by the container")]
     received: Annotated[Direction, Meta(description="by the container")]
+    refused: Annotated[
+        int | None,
+        Meta(
+            description="packets that the container sent and the node's table dropped, since their source "
+            "was not its own, until a day passes without one; null: the table does not count them"
+        ),
+    ] = None
 
 
-def counters_of(host_link: str, ifname: str, host: Namespace, container: Namespace | None) -> Counters | None:
-    """None if the link is not there."""
+def counters_of(
+    host_link: str, ifname: str, host: Namespace, container: Namespace | None, refused: int | None
+) -> Counters | None:
+    """None if the link is not there. `refused` is what the node's table has counted of it."""
     ours = _traffic(host, host_link)
     if ours is None:
         return None
@@ -55,6 +64,7 @@ def counters_of(host_link: str, ifname: str, host: Namespace, container: Namespa
             limited=None if into is None else into.dropped,
             waiting=None if into is None else into.bytes,
         ),
+        refused=refused,
     )
 
 

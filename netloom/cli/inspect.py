@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -35,6 +35,7 @@ from .place import add_place, intents_dir
 from .plan_facts import Bandwidth, HostPort, Masquerade, facts_of
 from .queued import Queued, queued
 from .quoting import for_shell
+from .refused import Refused, refusals, refused_at
 from .status import FAILED
 from .subjects import rows_of
 from .views import print_json, shown_ip
@@ -115,8 +116,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with ledger(args) as journal, Namespace.own() as host:
         rows = [] if journal is None else rows_of(args, journal, args.name)
-        dels = queued(intents_dir(args))
-        found = [] if journal is None else [_inspected(row, journal, host, dels) for row in rows]
+        dels, refused = queued(intents_dir(args)), refused_at(host)
+        found = [] if journal is None else [_inspected(row, journal, host, dels, refused) for row in rows]
     if not found:
         raise CommandFailed(
             f"nothing that is named {args.name!r} is attached",
@@ -134,8 +135,15 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if any(it.findings for it in found) else 0
 
 
-def _inspected(row: Attachment, journal: Ledger, host: Namespace, dels: Sequence[Queued]) -> Inspected:
+def _inspected(
+    row: Attachment,
+    journal: Ledger,
+    host: Namespace,
+    dels: Sequence[Queued],
+    refused: Mapping[str, Refused] | None,
+) -> Inspected:
     live = look_at(row, host)
+    of_it = None if refused is None else refused.get(row.host_link)
     facts, result = facts_of(row.plan), _decoded(row.result)
     return Inspected(
         network=row.network,
@@ -157,10 +165,12 @@ def _inspected(row: Attachment, journal: Ledger, host: Namespace, dels: Sequence
         isolation=facts.isolation,
         netns=_netns(row, live),
         config_hash=row.config_hash,
-        counters=_counters(row, live, host),
+        counters=_counters(
+            row, live, host, None if refused is None else 0 if of_it is None else of_it.packets
+        ),
         objects=live.objects,
         result=result,
-        findings=findings_of(row, live),
+        findings=[*findings_of(row, live), *refusals(row, of_it)],
     )
 
 
@@ -195,11 +205,11 @@ def _holders(inode: int) -> list[Held]:
     return [Held(it.process, processes.name(it.process), it.how) for it in found[:_MOST]]
 
 
-def _counters(row: Attachment, live: Live, host: Namespace) -> Counters | None:
+def _counters(row: Attachment, live: Live, host: Namespace, refused: int | None) -> Counters | None:
     if live.namespace != "there":
-        return counters_of(row.host_link, row.ifname, host, None)
+        return counters_of(row.host_link, row.ifname, host, None, refused)
     try:
         with Namespace.open(row.netns) as container:
-            return counters_of(row.host_link, row.ifname, host, container)
+            return counters_of(row.host_link, row.ifname, host, container, refused)
     except InvalidNamespace:  # it went just now
         return None

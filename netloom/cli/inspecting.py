@@ -35,7 +35,7 @@ def lines_of(it: Inspected) -> list[str]:
         ("namespace", _netns(it.netns)),
         *(("held by", _holder(one)) for one in it.netns.holders),
         ("config", it.config_hash[:16]),
-        ("sent", "" if it.counters is None else _counted(it.counters.sent)),
+        ("sent", "" if it.counters is None else _counted(it.counters.sent, it.counters.refused)),
         ("received", "" if it.counters is None else _counted(it.counters.received)),
     ]
     lines = [printable_line(f"{it.network}/{it.container_id}/{it.ifname}")]
@@ -90,10 +90,11 @@ def _holder(it: Held) -> str:
     return f"{who}, which {it.how}"
 
 
-def _counted(it: Direction) -> str:
+def _counted(it: Direction, refused: int | None = None) -> str:
     limit = "" if it.limited is None else f", {it.limited} dropped by the limit"
     errors = f", {it.errors} errors" if it.errors else ""
-    return f"{it.packets} packets, {_size(it.bytes)}, {it.dropped} dropped{limit}{errors}"
+    strange = f", {refused} refused: not from its own addresses" if refused else ""
+    return f"{it.packets} packets, {_size(it.bytes)}, {it.dropped} dropped{limit}{errors}{strange}"
 
 
 def _size(count: int) -> str:

@@ -5,4 +5,4 @@ it, with the kernel objects that it is of, would take longer than to ask. A test
 """
 
 # What `TABLE.comment` is.
-EDITION = "made by netloom 68d0588cb4e8d3fc"
+EDITION = "made by netloom 85c8ed7f17fa2f63"

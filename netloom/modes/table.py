@@ -30,6 +30,8 @@ not learn neighbours from them. A request by ARP gets the sender 0.0.0.0, which 
 no address yet: the kernel answers it and makes no entry. All other ARP is dropped. Of neighbour discovery,
 only what comes from a container's own addresses passes. Duplicate address detection ends well without an
 answer.
+
+What the guard drops is counted by link, but for what every IPv6 host says to its neighbours by itself.
 """
 
 from __future__ import annotations
@@ -65,6 +67,10 @@ LOOPED_AT = "looped4_at"
 # Who is masqueraded, and who is kept apart.
 LEAVING = ("leaving4", "leaving6")
 APART = "apart"
+# How many packets of a link the guard has dropped. An element goes so many seconds after the last of them,
+# or when the agent sees that its link is gone. No attachment has one in its plan.
+DROPPED = "dropped"
+KEPT = 86400
 
 # Chains of networks, beside the table.
 LEAVE = "leave-"
@@ -86,18 +92,27 @@ set looped6 {{ type inet_proto . inet_service; }}
 map leaving4 {{ type ipv4_addr : verdict; }}
 map leaving6 {{ type ipv6_addr : verdict; }}
 map apart {{ type ifname : verdict; }}
+set dropped {{ type ifname; size 65535; flags dynamic,timeout; timeout {KEPT}s; }}
 chain guard {{
     type filter hook prerouting priority raw; policy accept;
     iifname "{PREFIX}*" jump sender
     iifname != "lo" ip6 saddr {HOST6} drop
 }}
 chain sender {{
-    icmpv6 type {{ nd-router-advert, nd-redirect }} drop
-    icmp type redirect drop
-    ip6 daddr {{ ::/96, ::ffff:0:0/96 }} drop
+    icmpv6 type {{ nd-router-advert, nd-redirect }} goto refuse
+    icmp type redirect goto refuse
+    ip6 daddr {{ ::/96, ::ffff:0:0/96 }} goto refuse
     iifname . ip saddr @sources4 return
     iifname . ip6 saddr @sources6 return
-    ip6 saddr {{ ::/128, fe80::/10 }} ip6 daddr ff02::/16 icmpv6 type mld2-listener-report return
+    ip6 saddr {{ ::/128, fe80::/10 }} ip6 daddr ff02::/16 goto alone
+    goto refuse
+}}
+chain alone {{
+    icmpv6 type mld2-listener-report return
+    drop
+}}
+chain refuse {{
+    update @dropped {{ iifname counter }}
     drop
 }}
 chain routers {{

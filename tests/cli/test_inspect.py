@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from netloom.kernel import Namespace
+from netloom.modes.names import HOST_MAC
 
 from ..agent.outside import IPV4, UDP, socket_at
+from ..agent.packets import send_raw, udp4
 from ..agent.stage import eventually
 from .machine import Machine
 
@@ -217,3 +219,37 @@ def test_a_plan_that_cannot_be_read_is_told(machine: Machine) -> None:
 def test_no_machine_is_too_bare_to_be_asked(bare: Machine) -> None:
     outcome = bare.run("inspect", "web", "--json")
     assert (outcome.status, outcome.error["code"]) == (1, "not-attached")
+
+
+def refuse(container: str, result: Any, count: int) -> None:
+    """Sends from an address that the container does not have, past its own stack."""
+    (mac,) = (it["mac"] for it in result["interfaces"] if it.get("sandbox"))
+    for _ in range(count):
+        packet = udp4("192.0.2.77", "192.0.2.2", 9, b"forged")
+        send_raw(container, "eth0", 0x0800, packet, to=HOST_MAC, source=mac)
+
+
+def test_packets_from_addresses_that_are_not_its_own_are_counted(machine: Machine) -> None:
+    container = machine.node.container()
+    result = machine.attach(container)
+    # Whatever it says to its neighbours by itself, such as that it tries an address out, is no such packet.
+    assert machine.node.ping(container, "169.254.1.1")
+    found = inspected(machine, container)
+    assert (found["counters"]["refused"], found["findings"]) == (0, [])
+
+    refuse(container, result, 24)
+
+    assert eventually(lambda: inspected(machine, container)["counters"]["refused"] == 24)
+    key = f"{found['network']}/{found['containerID']}/eth0"
+    for words in (("inspect", container), ("explain", container), ("doctor", "--only", "sources")):
+        document = machine.run(*words, "--json").document
+        findings = (document[0] if isinstance(document, list) else document)["findings"]
+        assert [(it["code"], it["subject"]) for it in findings] == [("packets-refused", key)], words
+
+    # The count goes with the attachment.
+    def counted() -> str:
+        return machine.node.inside("nft", "list", "set", "inet", "netloom", "dropped")
+
+    assert found["hostLink"] in counted()
+    machine.cni("del", container)
+    assert eventually(lambda: found["hostLink"] not in counted())

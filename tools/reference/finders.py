@@ -23,11 +23,12 @@ _LIVE = "cli/live.py"
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
     "check": ("agent/audit.py", "agent/own_objects.py:address_missing", "cli/new_links.py", _LIVE),
-    "inspect": (f"{_LIVE}:findings_of",),
+    "inspect": (f"{_LIVE}:findings_of", "cli/refused.py"),
     "explain": (
         "cli/explaining/absence.py",
         "cli/explaining/story.py",
         "cli/network_order.py",
+        "cli/refused.py",
         _LIVE,
     ),
     "pools": ("cli/pool_report.py",),

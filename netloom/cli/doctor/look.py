@@ -102,6 +102,11 @@ LOOKS = (
         ("address-foreign",),
         passes=True,
     ),
+    Look(
+        "sources",
+        "packets that were dropped since their source was not the sender's",
+        ("packets-refused",),
+    ),
     Look("mtu", "that what containers send fits the way out", ("mtu-mismatch",)),
 )  # fmt: skip
 

@@ -17,9 +17,10 @@ from ...ipam import FREE, HELD, Pool, SqlHoldings
 from ...journal import Attachment, Ledger, boottime, search
 from ...kernel import Namespace
 from ...modes import routed
-from ..live import findings_of, look_at
+from ..live import Live, findings_of, look_at
 from ..moments import shown
 from ..queued import Queued
+from ..refused import refusals, refused_at
 from .explanation import AddressState, AddressStory, AtMoment, Explanation, Tenure
 from .story import present_of
 from .tenures import at_moment, tenures_of
@@ -69,9 +70,13 @@ def story_of(
             at=moment,
             tenures=tenures[::-1],
         ),
-        findings=list(of_orphan) if row is None or live is None else findings_of(row, live),
+        findings=list(of_orphan) if row is None or live is None else _findings(row, live, host),
         since=since,
     )
+
+
+def _findings(row: Attachment, live: Live, host: Namespace) -> list[Finding]:
+    return [*findings_of(row, live), *refusals(row, (refused_at(host) or {}).get(row.host_link))]
 
 
 def _covering(ip: bytes, networks: Sequence[NodeNetwork]) -> list[tuple[str, Pool]]:

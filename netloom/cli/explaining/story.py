@@ -15,6 +15,7 @@ from ..event import Event, event_of, reason_of
 from ..live import Live, findings_of, findings_of_table, look_at
 from ..moments import shown
 from ..queued import Queued
+from ..refused import refusals, refused_at
 from ..subjects import Subject
 from .explanation import Explanation, Present
 
@@ -34,10 +35,12 @@ def story_of(
 ) -> Explanation:
     rows = [row for key in subject.keys if (row := ledger.find(key)) is not None]
     looked = [(row, look_at(row, host)) for row in sorted(rows, key=lambda row: row.id)]
+    refused = (refused_at(host) if looked else None) or {}
     operations = _operations(subject, ledger)
     findings = [
         *(findings_of_table(host) if looked else ()),
         *(finding for row, live in looked for finding in findings_of(row, live)),
+        *(finding for row, _ in looked for finding in refusals(row, refused.get(row.host_link))),
         *_queued([row for row, _ in looked if is_queued(row, dels)]),
         *_failures(operations, {row.key for row, _ in looked}),
     ]

@@ -39,7 +39,8 @@ _SET_TABLE, _SET_NAME, _SET_FLAGS, _SET_KEY_TYPE, _SET_KEY_LENGTH, _SET_DATA_TYP
 )
 _LIST_TABLE, _LIST_SET, _LIST_ELEMENTS = 1, 2, 3
 _ITEM = 1
-_ELEMENT_KEY, _ELEMENT_DATA = 1, 2
+_ELEMENT_KEY, _ELEMENT_DATA, _ELEMENT_EXPIRATION, _ELEMENT_EXPRESSION = 1, 2, 5, 7
+_EXPRESSION_DATA, _COUNTER_BYTES, _COUNTER_PACKETS = 2, 1, 2
 _VALUE, _VERDICT = 1, 2
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
 _INTERVAL = 0x4
@@ -335,6 +336,43 @@ def read_elements(
     return found
 
 
+class Counted(Record, frozen=True):
+    """How many packets have met an element, and in how many milliseconds it goes, if none does before."""
+
+    packets: int
+    bytes: int
+    expires: int
+
+
+def read_counted(
+    connection: Connection, family: str, table: str, name: str
+) -> dict[tuple[str, ...], Counted] | None:
+    """The elements of a set that count, by key; None if there is no such set, or of types unknown to us."""
+    of = read_set(connection, family, table, name)
+    if of is None or of.key is None or of.interval:
+        return None
+    found: dict[tuple[str, ...], Counted] = {}
+    try:
+        listed = connection.dump(_GET_ELEMENT, _list(family, table, name))
+    except Refused as refused:
+        if refused.errno == errno.ENOENT:
+            return None
+        raise
+    for payload in listed:
+        for _, element in each(Attributes(payload[4:]).raw(_LIST_ELEMENTS) or b""):
+            parts = Attributes(element)
+            key, expression = parts.nested(_ELEMENT_KEY), parts.nested(_ELEMENT_EXPRESSION)
+            if key is None or expression is None or expression.text(_EXPRESSION_NAME) != "counter":
+                continue
+            counter = expression.nested(_EXPRESSION_DATA) or Attributes(b"")
+            found[show(of.key, key.raw(_VALUE) or b"")] = Counted(
+                packets=_long(counter, _COUNTER_PACKETS),
+                bytes=_long(counter, _COUNTER_BYTES),
+                expires=_long(parts, _ELEMENT_EXPIRATION),
+            )
+    return found
+
+
 class Item(NamedTuple):
     """An element as the kernel has it: of which set, its key, and what the set maps it to, or nothing."""
 
@@ -419,6 +457,10 @@ def _big(found: Attributes, kind: int) -> int:
     if data is not None and len(data) != 4:
         raise Malformed(f"attribute {kind} has {len(data)} bytes, not 4")
     return int.from_bytes(data or b"", "big")
+
+
+def _long(found: Attributes, kind: int) -> int:
+    return int.from_bytes(found.raw(kind) or b"", "big")
 
 
 def _answer(connection: Connection, kind: int, question: bytes) -> bytes | None:
