@@ -11,7 +11,7 @@ _DEFECT = (
 _BY_ITSELF = "a running agent sees to it within a minute; `netloom up` starts one"
 
 _ADVICE = {
-    "table-broken": "a running agent lays it down anew within a second; `netloom up` starts one",
+    "table-broken": "a running agent lays it down anew at once; `netloom up` starts one",
     "attachment-unfinished": _BY_ITSELF,
     "netns-stale": (
         "a running agent releases it half a minute after the namespace is gone; `netloom gc` does it at once"

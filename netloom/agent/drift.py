@@ -1,8 +1,8 @@
 """Puts back what attachments lose: a link, an address, a route, an element of the firewall.
 
-Events say where to look at once; a slow sweep finds what nobody told of; the node's table is looked for at
-every tick, because one command flushes all tables of a machine. What is there but different was changed by
-somebody on purpose, and is left alone: CHECK tells of it.
+Events say where to look at once; a slow sweep finds what nobody told of. The node's table is compared
+whenever somebody else changes rules, because one command flushes all tables of a machine, and at every
+tick. What is there but different was changed by somebody on purpose, and is left alone: CHECK tells of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from ..failpoints import reach
 from ..journal import Attachment, Ledger
 from ..kernel import KernelError, Namespace, Plan
-from ..kernel.events import Event, Events, Lost
+from ..kernel.events import SMALLEST, Event, Events, Lost
 from ..kernel.netlink import link, route
 from ..kernel.objects.route import PROTOCOL
 from ..modes import names, table
@@ -29,6 +29,9 @@ from .subject import about
 
 log = logging.getLogger(__name__)
 
+# Others may change rules a thousand times a second, as a cluster's proxy does; to compare the table takes a
+# millisecond. So it is compared at once, and then no sooner than after this time, in seconds.
+_SPACING = 0.1
 # Of a DEL there are events, too: by then its row is gone.
 _PAUSE = 0.2
 _AT_A_TIME = 20
@@ -51,6 +54,29 @@ class Drift:
                 if self._take(event):
                     await asyncio.sleep(_PAUSE)
                     await self._look()
+        finally:
+            events.close()
+
+    async def guard(self) -> None:
+        """Lays the table down when somebody else has changed rules and it is not whole; until cancelled.
+
+        Elements that come and go with attachments are our own, and wake nobody. The buffer is small: when
+        more happens than it holds, that is one event.
+        """
+        port = await self._node.dataplane.netfilter_port()
+        with Namespace.own() as host:
+            events = await Events.open_async(host, ("ruleset",), SMALLEST, ignoring=(port,))
+        try:
+            await self._keep_table()
+            async for _ in events:
+                for _ in events.read(0):
+                    pass
+                self._node.counters["rulesets"] += 1
+                laid_down = await self._keep_table()
+                await asyncio.sleep(_SPACING)
+                if laid_down:
+                    # Of ADDs and DELs that were on their way; the next ticks look for those of slower ones.
+                    await self._remove_strays()
         finally:
             events.close()
 
@@ -151,6 +177,12 @@ class Drift:
 
     async def look_after_table(self) -> None:
         """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
+        if await self._keep_table() is False:
+            await self._remove_strays()
+            await self._forget_dropped()
+
+    async def _keep_table(self) -> bool | None:
+        """Whether it had to be laid down; None if that failed."""
         node = self._node
         try:
             laid_down = await node.keep_guarded()
@@ -159,11 +191,9 @@ class Drift:
             if node.troubles.get("table") != trouble:
                 log.error("%s", trouble)
             node.troubles["table"] = trouble
-            return
+            return None
         node.troubles.pop("table", None)
-        if not laid_down:
-            await self._remove_strays()
-            await self._forget_dropped()
+        return laid_down
 
     async def _forget_dropped(self) -> None:
         """A container that comes under the name of one that is gone has dropped nothing yet."""

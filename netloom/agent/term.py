@@ -144,6 +144,7 @@ class Term:
             loop.create_task(tick(node)),
             loop.create_task(reachability.keep()),
             loop.create_task(go_on("listening to the kernel", lambda: Drift(node).listen())),
+            loop.create_task(go_on("listening to nftables", lambda: Drift(node).guard())),
             loop.create_task(watch(node, self._manager)),
         ]
         flows = loop.create_task(go_on("forgetting connections", lambda: node.flows.run(node)))

@@ -238,6 +238,12 @@ class Dataplane:
 
         return self._accept("add", begin, None, timeout)
 
+    def netfilter_port(self) -> Request[int]:
+        """Of the connection by which elements come and go: whoever watches the rules need not mind these."""
+        return self._accept(
+            "add", lambda scope, _: _at_once(lambda: scope.host.netfilter.port), None, DEFAULT_TIMEOUT
+        )
+
     @property
     def under_way(self) -> int:
         """How many requests wait or are being worked on."""

@@ -1,4 +1,4 @@
-"""What happens to links, addresses and routes, as the kernel tells it.
+"""What happens to links, addresses, routes and rules, as the kernel tells it.
 
 Events are hints that let a reconciler look at the right place at once. They are never the truth by
 themselves: the kernel drops what a slow reader does not take, and says `Lost` in its place. Nothing
@@ -19,15 +19,15 @@ from msgspec import Struct as Record
 
 from .errors import Malformed, OutcomeUnknown
 from .namespace import Namespace
-from .netlink import address, link, neighbour, route, rule
-from .netlink.connection import ROUTE, Connection
+from .netlink import address, link, neighbour, nftables, route, rule
+from .netlink.connection import NETFILTER, ROUTE, Connection
 from .netlink.message import Message
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
-Kind = Literal["link", "port", "address", "route", "neighbour", "rule"]
-Value = link.Link | address.Address | route.Route | neighbour.Neighbour | rule.Rule
+Kind = Literal["link", "port", "address", "route", "neighbour", "rule", "ruleset"]
+Value = link.Link | address.Address | route.Route | neighbour.Neighbour | rule.Rule | nftables.Generation
 
 
 class Event(Record, frozen=True):
@@ -62,17 +62,20 @@ _SOURCES: dict[Kind, _Source] = {
     "route": _Source((7, 11), route.NEW, route.DELETE, route.decode),
     "neighbour": _Source((3,), neighbour.NEW, neighbour.DELETE, neighbour.decode),
     "rule": _Source((8, 19), rule.NEW, rule.DELETE, rule.decode),
+    # Each transaction of nftables ends with a new generation of the rules; none is ever said to be gone.
+    "ruleset": _Source((7,), nftables.NEW_GENERATION, 0, nftables.decode_generation),
 }
 _KIND_OF: dict[int, Kind] = {
     number: kind
     for kind, source in _SOURCES.items()
     if kind != "port"
     for number in (source.new, source.delete)
+    if number
 }
 
 _BUFFER = 1 << 20
 # No message takes less of a socket's buffer, and no buffer is made smaller, than this.
-_LEAST, _SMALLEST = 256, 1 << 12
+_LEAST, SMALLEST = 256, 1 << 12
 
 
 class Events:
@@ -102,18 +105,25 @@ class Events:
         receive_buffer: int = _BUFFER,
         *,
         gone_only: bool = False,
+        ignoring: tuple[int, ...] = (),
     ) -> Self:
         """What happens from now on, of the kinds that `groups` names. The buffer is the kernel's.
 
-        With `gone_only`, the kernel keeps what comes and changes to itself, and wakes nobody for it.
+        With `gone_only`, the kernel keeps what comes and changes to itself, and wakes nobody for it. A
+        `ruleset` comes alone: that of others, without what the connections with the ports `ignoring` do.
         """
         kinds = tuple(groups)
         only = tuple({_SOURCES[kind].delete for kind in kinds}) if gone_only else ()
+        protocol = ROUTE
+        if "ruleset" in kinds:
+            if kinds != ("ruleset",) or gone_only:
+                raise ValueError("changes of the ruleset are a stream of their own")
+            protocol, only = NETFILTER, (nftables.NEW_GENERATION,)
         numbers = {number for kind in kinds for number in _SOURCES[kind].groups}
-        connection = namespace.connect(ROUTE, tuple(sorted(numbers)), receive_buffer, only)
+        connection = namespace.connect(protocol, tuple(sorted(numbers)), receive_buffer, only, ignoring)
         try:
             # The kernel doubles what it is asked for, to have room for its own.
-            return cls(connection, kinds, 2 * max(receive_buffer, _SMALLEST) // _LEAST)
+            return cls(connection, kinds, 2 * max(receive_buffer, SMALLEST) // _LEAST)
         except BaseException:
             connection.close()
             raise
@@ -126,11 +136,14 @@ class Events:
         receive_buffer: int = _BUFFER,
         *,
         gone_only: bool = False,
+        ignoring: tuple[int, ...] = (),
     ) -> Self:
         """`open` on a thread of its own. Nobody else may use the namespace meanwhile."""
         import asyncio
 
-        return await asyncio.to_thread(cls.open, namespace, groups, receive_buffer, gone_only=gone_only)
+        return await asyncio.to_thread(
+            cls.open, namespace, groups, receive_buffer, gone_only=gone_only, ignoring=ignoring
+        )
 
     def __enter__(self) -> Self:
         return self

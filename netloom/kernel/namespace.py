@@ -138,10 +138,11 @@ class Namespace:
         groups: tuple[int, ...] = (),
         receive_buffer: int | None = None,
         only: tuple[int, ...] = (),
+        ignoring: tuple[int, ...] = (),
     ) -> Connection:
         """A new connection into it, which the caller owns."""
         with self.entered():
-            return Connection.open(protocol, groups, receive_buffer, only)
+            return Connection.open(protocol, groups, receive_buffer, only, ignoring)
 
     @property
     def route(self) -> Connection:

@@ -13,7 +13,7 @@ import pytest
 
 from netloom.kernel.events import Event, Events, Lost
 from netloom.kernel.namespace import Namespace
-from netloom.kernel.netlink import address, link, route, rule
+from netloom.kernel.netlink import address, link, nftables, route, rule
 from netloom.kernel.netlink.address import Address
 from netloom.kernel.netlink.connection import ROUTE, Connection
 from netloom.kernel.netlink.link import Link
@@ -440,3 +440,51 @@ def test_opening_on_an_event_loop_is_refused(namespace: Namespace) -> None:
 
     with pytest.raises(RuntimeError, match="event loop"):
         asyncio.run(run())
+
+
+# Rules.
+
+_TABLE = "table inet t { set s { type ipv4_addr; }; }"
+
+
+def change_element(namespace: Namespace, kind: int) -> None:
+    item = nftables.Item(("inet", "t", "s"), socket.inet_aton("192.0.2.1"))
+    nftables.change_elements(namespace.netfilter, kind, [item])
+
+
+def test_each_transaction_of_nftables_is_one_event(namespace: Namespace) -> None:
+    with Events.open(namespace, ("ruleset",)) as events:
+        namespace.nft.run(_TABLE)
+        namespace.nft.run("flush ruleset")
+        first, second = list(events.read(0))
+    assert isinstance(first, Event)
+    assert isinstance(second, Event)
+    assert isinstance(first.value, nftables.Generation)
+    assert isinstance(second.value, nftables.Generation)
+    assert second.value.number == first.value.number + 1
+
+
+def test_changes_of_a_connection_that_is_ignored_are_not_told(namespace: Namespace) -> None:
+    namespace.nft.run(_TABLE)
+    with Events.open(namespace, ("ruleset",), ignoring=(namespace.netfilter.port,)) as events:
+        change_element(namespace, nftables.NEW_ELEMENT)
+        change_element(namespace, nftables.DELETE_ELEMENT)
+        assert list(events.read(0)) == []
+        namespace.nft.run("delete table inet t")
+        assert len(list(events.read(0))) == 1
+
+
+def test_more_changes_of_rules_than_fit_are_told_as_lost(namespace: Namespace) -> None:
+    namespace.nft.run(_TABLE)
+    with Events.open(namespace, ("ruleset",), TINY) as events:
+        for _ in range(100):
+            change_element(namespace, nftables.NEW_ELEMENT)
+            change_element(namespace, nftables.DELETE_ELEMENT)
+        assert Lost() in list(events.read(0))
+        change_element(namespace, nftables.NEW_ELEMENT)
+        assert len(list(events.read(0))) == 1
+
+
+def test_rules_and_links_are_not_one_stream(namespace: Namespace) -> None:
+    with pytest.raises(ValueError, match="a stream of their own"):
+        Events.open(namespace, ("ruleset", "link"))

@@ -33,7 +33,7 @@ _SIOCETHTOOL, _ETHTOOL_GLINK = 0x8946, 0xA
 _IFDATA, _ETHTOOL = struct.Struct("@16sP16x"), struct.Struct("=II")
 _SO_ATTACH_FILTER, _SO_NETNS_COOKIE = 26, 71
 _BPF = struct.Struct("=HBBI")
-_LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
+_LOAD_WORD, _LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x20, 0x28, 0x15, 0x06
 _IFREQ = struct.Struct("=16si20x")
 _FINE = struct.Struct("=IHHIIi")  # header and error number of an acknowledgement
 
@@ -60,10 +60,12 @@ class Connection:
         groups: tuple[int, ...] = (),
         receive_buffer: int | None = None,
         only: tuple[int, ...] = (),
+        ignoring: tuple[int, ...] = (),
     ) -> Self:
         """In the namespace of the calling thread; with groups, notifications arrive, too.
 
-        With `only`, notifications of other kinds are dropped by the kernel, and wake nobody.
+        With `only`, notifications of other kinds are dropped by the kernel, and wake nobody; and so are
+        those of changes that the sockets with the ports `ignoring` have asked for.
         """
         try:
             own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
@@ -79,7 +81,7 @@ class Connection:
             # From now on only the kernel can send to us: a pod could forge answers on our socket in it.
             own.connect((0, 0))
             if only:
-                _filter(own, only)
+                _filter(own, only, ignoring)
             for group in groups:
                 own.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
         except OSError as cause:
@@ -101,6 +103,11 @@ class Connection:
 
     def fileno(self) -> int:
         return self._socket.fileno()
+
+    @property
+    def port(self) -> int:
+        """Its address among the netlink sockets of its namespace."""
+        return self._port
 
     def change(self, kind: int, flags: int, payload: bytes) -> None:
         """Sends a request and waits for its acknowledgement."""
@@ -347,13 +354,21 @@ class Connection:
                     raise _failure(cause) from None
 
 
-def _filter(own: socket.socket, kinds: tuple[int, ...]) -> None:
-    """A classic BPF program: the message's kind, which BPF reads with its bytes in the other order."""
+def _filter(own: socket.socket, kinds: tuple[int, ...], ignoring: tuple[int, ...]) -> None:
+    """A classic BPF program: the message's kind, and who asked for what it tells of.
+
+    BPF reads both with their bytes in the order of the network.
+    """
     wanted = [int.from_bytes(kind.to_bytes(2, sys.byteorder), "big") for kind in kinds]
+    ports = [int.from_bytes(port.to_bytes(4, sys.byteorder), "big") for port in ignoring]
+    drop, take = _BPF.pack(_RETURN, 0, 0, 0), _BPF.pack(_RETURN, 0, 0, 0xFFFFFFFF)
     program = [_BPF.pack(_LOAD_HALF, 0, 0, 4)]
     for number, kind in enumerate(wanted):
         program.append(_BPF.pack(_JUMP_EQUAL, len(wanted) - number, 0, kind))
-    program += [_BPF.pack(_RETURN, 0, 0, 0), _BPF.pack(_RETURN, 0, 0, 0xFFFFFFFF)]
+    program += [drop, _BPF.pack(_LOAD_WORD, 0, 0, 12)]
+    for number, port in enumerate(ports):
+        program.append(_BPF.pack(_JUMP_EQUAL, len(ports) - number, 0, port))
+    program += [take, drop]
     import ctypes
 
     code = ctypes.create_string_buffer(b"".join(program))

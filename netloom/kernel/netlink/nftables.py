@@ -27,6 +27,8 @@ _GET_TABLE, _GET_CHAIN, _GET_RULE = _SUBSYSTEM | 1, _SUBSYSTEM | 4, _SUBSYSTEM |
 _GET_SET, _GET_ELEMENT, _GET_OBJECT, _GET_FLOWTABLE = (
     _SUBSYSTEM | 10, _SUBSYSTEM | 13, _SUBSYSTEM | 19, _SUBSYSTEM | 23,
 )  # fmt: skip
+NEW_GENERATION = _SUBSYSTEM | 15
+_GENERATION_ID, _GENERATION_PROCESS, _GENERATION_PROGRAM = 1, 2, 3
 NEW_ELEMENT, DELETE_ELEMENT = _SUBSYSTEM | 12, _SUBSYSTEM | 14
 _DELETE_CHAIN, _DELETE_SET = _SUBSYSTEM | 5, _SUBSYSTEM | 11
 _BEGIN, _END = 0x10, 0x11
@@ -86,6 +88,23 @@ class Element(Record, frozen=True):
 
 
 _NO_DATA = Element()
+
+
+class Generation(Record, frozen=True):
+    """The rules after a transaction, and whose it was: a thread, numbered as in the first PID namespace."""
+
+    number: int
+    process: int
+    program: str
+
+
+def decode_generation(payload: bytes) -> Generation:
+    found = Attributes(payload[4:])
+    return Generation(
+        number=_big(found, _GENERATION_ID),
+        process=_big(found, _GENERATION_PROCESS),
+        program=found.text(_GENERATION_PROGRAM) or "",
+    )
 
 
 def _header(family: str) -> bytes:
