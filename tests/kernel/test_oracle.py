@@ -490,7 +490,7 @@ def test_rules(wanted: rule.Rule) -> None:
     assert read(fibmsg, rule.everything(wanted.family)) == question
 
 
-@builds(neighbour.build, neighbour.everything, neighbour.proxies, neighbour.forwarding_of)
+@builds(neighbour.build, neighbour.everything, neighbour.of_link, neighbour.proxies, neighbour.forwarding_of)
 @STEADY
 @given(data=st.data(), family=families, index=indexes, state=u16s, flags=u8s)
 def test_neighbours(data: st.DataObject, family: tuple[int, Any], index: int, state: int, flags: int) -> None:
@@ -511,6 +511,7 @@ def test_neighbours(data: st.DataObject, family: tuple[int, Any], index: int, st
         } | given_ones(NDA_DST=None if far is None else shown(far), NDA_LLADDR=mac, NDA_VLAN=vlan)
     question = {"family": number, "ifindex": 0, "state": 0, "flags": 0, "ndm_type": 0}
     assert read(ndmsg, neighbour.everything(number)) == question
+    assert read(ndmsg, neighbour.of_link(number, index)) == question | {"NDA_IFINDEX": index}
     assert read(ndmsg, neighbour.proxies(number)) == question | {"flags": 8}
     assert read(ndmsg, neighbour.forwarding_of(index)) == question | {"family": 7, "ifindex": index}
 

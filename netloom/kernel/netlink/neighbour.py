@@ -7,12 +7,13 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, raw, u8, u16
+from .attributes import Attributes, raw, u8, u16, u32
 
 NEW, DELETE, GET = 28, 29, 30
 
 _INFO = Struct("=BxxxiHBB")
-_DST, _MAC, _VLAN, _PORT, _VNI, _MASTER, _PROTOCOL = 1, 2, 5, 6, 7, 9, 12
+_DST, _MAC, _VLAN, _PORT, _VNI, _IFINDEX, _MASTER, _PROTOCOL = 1, 2, 5, 6, 7, 8, 9, 12
+REACHABLE, STALE, DELAY, PROBE = 0x02, 0x04, 0x08, 0x10
 PERMANENT, NOARP = 0x80, 0x40
 SELF, MASTER, PROXY, LEARNED = 0x02, 0x04, 0x08, 0x10
 AF_BRIDGE = 7
@@ -79,6 +80,11 @@ def build(
 
 def everything(family: int) -> bytes:
     return _INFO.pack(family, 0, 0, 0, 0)
+
+
+def of_link(family: int, index: int) -> bytes:
+    """A question for the neighbours on one link. The kernel filters."""
+    return everything(family) + u32(_IFINDEX, index)
 
 
 def proxies(family: int) -> bytes:
