@@ -87,6 +87,19 @@ class OfOrphan(Taken):
         )
 
 
+class OfNeighbour(Taken):
+    """An address that was asked for by name is one of a machine beside the host."""
+
+    def __init__(self, ip: bytes, who: str, link: str = "") -> None:
+        """`link` is where the host's neighbour table has it, if nothing else says so."""
+        address = shown_ip(ip)
+        gone = f"; if that machine is gone, `ip neigh del {address} dev {link}` frees the address"
+        super().__init__(
+            f"{address} was asked for by name, and {who} has it: the host could not reach it any more",
+            f"ask for another address{gone if link else ''}",
+        )
+
+
 def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
     """Any error as one for the runtime."""
     where = f"attachment {key}" if key is not None and all(key) else ""

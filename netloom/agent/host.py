@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
 from ..ipam import Pool
 from ..kernel import Namespace
-from ..kernel.netlink import address
-from ..kernel.uplink import uplink
+from ..kernel.errors import InvalidObject, Refused
+from ..kernel.neighbourhood import Machine, machines_on
+from ..kernel.netlink import address, link
+from ..kernel.uplink import Uplink, uplink
 from ..kernel.values import IPV6_MTU, packed_ip
+from ..modes.names import PREFIX
 
 DEFAULT_MTU = 1500
 _IPV6 = "/proc/sys/net/ipv6"
+RESOLVERS = "/etc/resolv.conf"
+
+
+_WORDS = {
+    "gateway": "the host's gateway on {link}",
+    "resolver": "the host's DNS server on {link}",
+    "neighbour": "a machine on {link}",
+}
 
 
 class Lack(Struct, frozen=True):
@@ -33,7 +45,8 @@ class Host(Struct, frozen=True):
 
     `ipv6` is whether the kernel has it at all, `ipv6_switch` the setting that keeps it from new links.
     `orphans` are links of ours that no attachment has, each with the addresses that are routed to it: a
-    container may use them, so nobody else gets them.
+    container may use them, so nobody else gets them. `neighbours` are machines beside the host, by address:
+    a container with the address of one would take it from the host, as the host's route to it is narrower.
     """
 
     mtu: int = DEFAULT_MTU
@@ -42,14 +55,25 @@ class Host(Struct, frozen=True):
     ipv6_switch: str = ""
     addresses: frozenset[bytes] = frozenset()
     orphans: Mapping[str, frozenset[bytes]] = {}
+    neighbours: Mapping[bytes, Machine] = {}
+
+    @property
+    def reserved(self) -> frozenset[bytes]:
+        """Addresses that are not given because of the host: its own, and those of its neighbours."""
+        return self.addresses.union(self.neighbours) if self.neighbours else self.addresses
 
     def taken(self, own: str = "") -> frozenset[bytes]:
         """Addresses that are not given. What is routed to `own`, which is made anew, is not among them."""
-        return self.addresses | self.orphaned(own) if self.orphans else self.addresses
+        return self.reserved | self.orphaned(own) if self.orphans else self.reserved
 
     def orphaned(self, own: str = "") -> frozenset[bytes]:
         """Those of them that are routed to orphans."""
         return frozenset().union(*(ips for link, ips in self.orphans.items() if link != own))
+
+    def neighbour_with(self, ip: bytes) -> str:
+        """Who beside the host has an address, for people; empty: no machine that is known."""
+        found = self.neighbours.get(ip)
+        return "" if found is None else _WORDS[found.role].format(link=found.link)
 
     def orphan_with(self, ip: bytes, own: str = "") -> str | None:
         """The orphan that an address is routed to."""
@@ -83,17 +107,66 @@ class Host(Struct, frozen=True):
 def look_at(namespace: Namespace) -> Host:
     way_out = uplink(namespace)
     found = [
-        address.decode(payload).address
+        address.decode(payload)
         for family in (socket.AF_INET, socket.AF_INET6)
         for payload in namespace.route.dump(address.GET, address.of_link(0, family))
     ]
+    own = frozenset(packed_ip(it.address) for it in found)
+    links = _links(namespace, {it.index for it in found}, way_out)
     return Host(
         mtu=DEFAULT_MTU if way_out is None else way_out.mtu,
         uplink="" if way_out is None else way_out.link,
         ipv6=os.path.exists(f"{_IPV6}/conf"),
         ipv6_switch=_ipv6_switch(namespace),
-        addresses=frozenset(packed_ip(text) for text in found),
+        addresses=own,
+        neighbours={ip: it for ip, it in _neighbours(namespace, found, links).items() if ip not in own},
     )
+
+
+def _links(namespace: Namespace, indexes: Iterable[int], way_out: Uplink | None) -> dict[int, str]:
+    """Links that other machines are on: those with an address, and the way out. Never containers'."""
+    found: dict[int, str] = {}
+    for index in indexes:
+        with suppress(Refused):  # it went just now
+            answer = namespace.route.ask(link.GET, link.get(index))
+            if answer is not None:
+                found[index] = link.decode(answer).name
+    if way_out is not None and way_out.link not in found.values():
+        with suppress(Refused):
+            found[namespace.route.index(way_out.link)] = way_out.link
+    return {index: name for index, name in found.items() if name != "lo" and not name.startswith(PREFIX)}
+
+
+def _neighbours(
+    namespace: Namespace, addresses: Sequence[address.Address], links: Mapping[int, str]
+) -> dict[bytes, Machine]:
+    """Of whom the most is known counts: a gateway may be a resolver and in the neighbour table, too."""
+    on_links = [it for it in addresses if it.index in links]
+    far_ends = {packed_ip(it.peer): Machine("neighbour", links[it.index]) for it in on_links if it.peer}
+    machines = {**far_ends, **machines_on(namespace, links)}
+    for ip in resolvers():
+        name = next((links[it.index] for it in on_links if _is_on_subnet(ip, it)), None)
+        if name is not None and (ip not in machines or machines[ip].role == "neighbour"):
+            machines[ip] = Machine("resolver", name)
+    return machines
+
+
+def _is_on_subnet(ip: bytes, of: address.Address) -> bool:
+    near = packed_ip(of.peer or of.address)
+    bits = len(near) * 8 - of.prefix
+    return len(ip) == len(near) and int.from_bytes(ip, "big") >> bits == int.from_bytes(near, "big") >> bits
+
+
+def resolvers(path: str = RESOLVERS) -> list[bytes]:
+    """The host's DNS servers; none if nobody can tell."""
+    found = []
+    with suppress(OSError), open(path, errors="replace") as file:
+        for line in file:
+            words = line.split()
+            if len(words) > 1 and words[0] == "nameserver":
+                with suppress(InvalidObject):
+                    found.append(packed_ip(words[1].partition("%")[0]))
+    return found
 
 
 def _ipv6_switch(namespace: Namespace) -> str:

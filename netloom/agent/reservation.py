@@ -20,7 +20,7 @@ from ..kernel import Plan
 from ..modes import routed
 from ..modes.names import names_of
 from ..modes.wanted import HostPort
-from .failure import KernelRefused, OfOrphan, PortTaken
+from .failure import KernelRefused, OfNeighbour, OfOrphan, PortTaken
 from .held_port import port_of
 from .host import Host
 from .network import Network
@@ -138,6 +138,10 @@ def _attached(
         orphan = wanted.host.orphan_with(ip, named.host_link)
         if orphan is not None:
             raise OfOrphan(ip, orphan)
+        machine = wanted.host.neighbours.get(ip)
+        if machine is not None:
+            link = machine.link if machine.role == "neighbour" else ""
+            raise OfNeighbour(ip, wanted.host.neighbour_with(ip), link)
     own, host = named.host_link, wanted.host
     allocations = allocate(
         network.pools,

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from . import intents, life
+from .clashes import look_for_clashes
 from .collect import Collector
 from .drift import Drift
 from .network_keeper import NetworkKeeper
@@ -39,6 +40,7 @@ async def tick(node: Node) -> None:
             lambda: finish(node),
             node.look_at_host,
             lambda: keep_own_objects(node),
+            lambda: look_for_clashes(node),
             drift.look_after_table,
             drift.look_after_recent,
             drift.sweep,

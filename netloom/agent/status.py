@@ -9,7 +9,6 @@ from ..cni import CNIError, NotAvailable
 from ..cni.skel import Request
 from ..ipam import SqlHoldings, would_allocate
 from ..journal import Ledger, boottime
-from .conditions import blocking
 from .host import Host
 from .network import Network, network_of
 from .scope import SCOPE
@@ -22,6 +21,8 @@ _SPACE = 1 << 20
 
 
 async def status(node: Node, request: Request) -> None:
+    from .conditions import blocking  # which `netloom status` need not load
+
     try:
         network = network_of(request)
     except CNIError as error:

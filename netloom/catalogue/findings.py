@@ -181,8 +181,21 @@ ENTRIES = (
     _entry(
         "pool-overlap",
         "a pool overlaps a network of the host",
-        "A container and a machine there may get the same address.",
-        "Exclude that part of the pool, or choose another.",
+        "A container and a machine there may get the same address. netloom gives no address of the host, its "
+        "gateways, its DNS servers and machines that the host has talked to; of others it cannot know. "
+        "`netloom up` refuses a new pool that overlaps a network that the host is connected to.",
+        "Exclude that part of the pool, or choose another. If these addresses are set aside for containers, "
+        "`netloom up --force` uses the pool.",
+    ),
+    _entry(
+        "address-clash",
+        "a container has the address of a machine beside the host",
+        "The pool overlaps a network that the host is on, and an attachment got an address before the host "
+        "knew that another machine has it: its gateway, its DNS server, or one that it has talked to. This "
+        "host and its containers reach the container instead of that machine. netloom gives no such address "
+        "once the host knows the machine.",
+        "Delete that container and attach it again: it gets another address. Then exclude the host's network "
+        "from the pool (`exclude` in the network's file), or give the network another pool.",
     ),
     _entry(
         "host-lacks",

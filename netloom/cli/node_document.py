@@ -31,6 +31,10 @@ class PoolStatus(Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="addresses of links that belong to no attachment: a container may use them"),
     ]
+    host: Annotated[
+        int | None,
+        Meta(description="addresses of the host, its gateways, DNS servers and neighbours: none is given"),
+    ]
     free: Annotated[int | None, Meta(description="addresses that an ADD may have now")]
 
 

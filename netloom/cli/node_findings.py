@@ -165,7 +165,7 @@ def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity
 
 def _nearly_exhausted(network: NetworkStatus) -> Iterator[Finding]:
     for of_family in (_of_family(network.pools, ":"), _of_family(network.pools, ".")):
-        capacity = sum(it.capacity for it in of_family)
+        capacity = sum(it.capacity - (it.host or 0) for it in of_family)
         held = sum((it.held or 0) + (it.orphaned or 0) for it in of_family)
         if capacity and held >= capacity * _NEARLY:
             names = ", ".join(it.cidr for it in of_family)

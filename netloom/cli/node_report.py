@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from ..agent.scope import SCOPE
 from ..agent.status import lack_of_space
 from ..cni import CNIError, Problem
 from ..findings import Finding, any_error
-from ..ipam import Pool, SqlHoldings, usage, would_allocate
+from ..ipam import Pool, PoolUsage, SqlHoldings, usage, would_allocate
 from ..journal import Ledger, State, boottime, empty
 from ..kernel import KernelError, Namespace
 from ..kernel.values import packed_ip
@@ -50,6 +50,7 @@ def report(args: argparse.Namespace) -> Status:
     absent = {it.name for it in kept} - {it.name for it in networks}
     attached: Collection[str] = ()
     of_journal: list[Finding] = []
+    clashing: list[Finding] = []
     try:
         _require_the_same_journal(args, agent)
         with ledger(args) as journal:
@@ -58,6 +59,7 @@ def report(args: argparse.Namespace) -> Status:
                 _require_whole(journal, journal_path(args.state_dir))
             host = _host(agent, known)
             described = [_network(it, known, host) for it in networks]
+            clashing += _clashes(known, host) if agent is None and host is not None else []
             attachments, outside = known.count(), _outside(pools, described, known)
             attached = _attached(known) if absent else ()
     except CommandFailed as error:
@@ -79,6 +81,7 @@ def report(args: argparse.Namespace) -> Status:
             *(_of_missing(args, kept, Found(tuple(networks), tuple(problems)), attached) if absent else ()),
             *findings.of_networks(described, unreadable, args.conf_dir),
             *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),
+            *clashing,
             *overlaps,
             *findings.of_intents(intents, intents_dir(args), agent is not None),
         ]
@@ -163,6 +166,13 @@ def _orphans(host: Namespace, known: Ledger) -> Mapping[str, frozenset[bytes]]:
     return orphans_at(host, lambda ask: ask(known))
 
 
+def _clashes(known: Ledger, host: Host) -> list[Finding]:
+    """An agent that runs would know them."""
+    from ..agent.clashes import clashes
+
+    return clashes(known, host)
+
+
 def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
     """Without an agent that looks after it, if it guards anybody."""
     if not attachments or not any(attachments.values()):
@@ -244,24 +254,18 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
     lacking, exhausted = None, ""
     if network is not None:
         orphaned = host.orphaned() if host else frozenset()
-        holdings = SqlHoldings((known or empty()).connection, orphaned, orphaned)
+        others = host.taken() if host else frozenset()
+        holdings = SqlHoldings((known or empty()).connection, others, orphaned)
+        counted = usage(network.pools, holdings, SCOPE, boottime(), network.cooldown)
         pools = tuple(
-            PoolStatus(
-                cidr=it.cidr,
-                capacity=it.capacity,
-                held=it.held - it.orphaned if known else None,
-                resting=it.resting if known else None,
-                orphaned=it.orphaned if known else None,
-                free=it.free if known else None,
-            )
-            for it in usage(network.pools, holdings, SCOPE, boottime(), network.cooldown)
+            _pool_status(it, used, host.reserved - orphaned if host else (), known)
+            for it, used in zip(network.pools, counted, strict=True)
         )
         lacking = host.lacks(network.pools, network.mtu) if host else None
-        if known and host and not lacking:
-            others = SqlHoldings(known.connection, host.taken(), orphaned)
+        if known and host and lacking is None:
+            now = boottime()
             exhausted = (
-                would_allocate(network.pools, others, scope=SCOPE, now=boottime(), cooldown=network.cooldown)
-                or ""
+                would_allocate(network.pools, holdings, scope=SCOPE, now=now, cooldown=network.cooldown) or ""
             )
     status = NetworkStatus(
         name=found.name,
@@ -273,3 +277,18 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
         trouble=exhausted if lacking is None else str(lacking),
     )
     return findings.Described(status, lacking, exhausted)
+
+
+def _pool_status(pool: Pool, used: PoolUsage, reserved: Iterable[bytes], known: Ledger | None) -> PoolStatus:
+    """What is reserved for the host, and an attachment holds all the same, counts as the attachment's."""
+    unknown = known is None
+    own = 0 if known is None else sum(ip in pool and known.holder(SCOPE, ip) is None for ip in reserved)
+    return PoolStatus(
+        cidr=used.cidr,
+        capacity=used.capacity,
+        held=None if unknown else used.held - used.orphaned - own,
+        resting=None if unknown else used.resting,
+        orphaned=None if unknown else used.orphaned,
+        host=None if unknown else own,
+        free=None if unknown else used.free,
+    )

@@ -63,15 +63,17 @@ def _show(found: Status) -> None:
 
 
 def _table_of(pools: Sequence[tuple[str, PoolStatus]]) -> list[str]:
-    """What orphans have is told where there are some."""
+    """What orphans and the host have is told where there are some."""
     shown: list[tuple[str, list[int | None]]] = [
         ("CAPACITY", [it.capacity for _, it in pools]),
         ("HELD", [it.held for _, it in pools]),
         ("RESTING", [it.resting for _, it in pools]),
         ("ORPHANED", [it.orphaned for _, it in pools]),
+        ("HOST", [it.host for _, it in pools]),
         ("FREE", [it.free for _, it in pools]),
     ]
-    columns = [(name, numbers) for name, numbers in shown if name != "ORPHANED" or any(numbers)]
+    rare = ("ORPHANED", "HOST")
+    columns = [(name, numbers) for name, numbers in shown if name not in rare or any(numbers)]
     rows = [
         (name, pool.cidr, *(_counted(numbers[row]) for _, numbers in columns))
         for row, (name, pool) in enumerate(pools)

@@ -90,10 +90,10 @@ def _shared(networks: Iterable[NodeNetwork]) -> dict[Pool, dict[str, Network]]:
 def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, host: Host) -> PoolShown:
     now = boottime()
     rest = max(it.cooldown for it in networks.values())
-    orphaned = host.orphaned() - host.addresses
+    orphaned = host.orphaned() - host.reserved
     (used,) = usage([pool], SqlHoldings(known.connection, orphaned, orphaned), SCOPE, now, rest)
-    # The host's own that no attachment holds: an ADD passes them over.
-    own = sum(1 for ip in host.addresses if ip in pool and known.holder(SCOPE, ip) is None)
+    # Of the host and its neighbours, those that no attachment holds: an ADD passes them over.
+    own = sum(1 for ip in host.reserved if ip in pool and known.holder(SCOPE, ip) is None)
     free = max(used.free - own, 0)
     return PoolShown(
         networks=list(networks),

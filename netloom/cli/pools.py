@@ -38,6 +38,7 @@ _HEADER = (
     "HELD",
     "RESTING",
     "ORPHANED",
+    "HOST",
     "FREE",
     "USED",
     "NEXT FREE",
@@ -60,7 +61,10 @@ class PoolShown(Struct, frozen=True, kw_only=True, rename={"next_free": "nextFre
     orphaned: Annotated[
         int, Meta(description="of links that belong to no attachment: a container may use them")
     ]
-    host: Annotated[int, Meta(description="the host's own, which no container gets")]
+    host: Annotated[
+        int,
+        Meta(description="of the host, its gateways, DNS servers and neighbours, which no container gets"),
+    ]
     free: Annotated[int, Meta(description="that an ADD may have now")]
     percent: Annotated[float, Meta(description="of the capacity that is not free")]
     next_free: Annotated[
@@ -151,6 +155,7 @@ def _row(it: PoolShown) -> list[str]:
         counted(it.held),
         counted(it.resting),
         counted(it.orphaned) if it.orphaned else "-",
+        counted(it.host) if it.host else "-",
         counted(it.free),
         used(it),
         "-" if it.next_free is None else _moment(it.next_free),

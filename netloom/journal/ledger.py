@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,6 +28,8 @@ _OPERATION = tuple(field.name for field in fields(Operation))
 
 # Eight megabytes: of a busy node, an hour; of a quiet one, months.
 OPERATIONS_KEPT = 20000
+# Values of one question.
+_AT_A_TIME = 500
 
 
 class Ledger:
@@ -192,6 +194,21 @@ class Ledger:
             "SELECT attachment FROM address WHERE scope = ? AND ip = ?", (scope, ip)
         ).fetchone()
         return None if row is None else typed(row, tuple[int | None])[0]
+
+    def holders(self, scope: str, ips: Iterable[bytes]) -> dict[bytes, int]:
+        """Of these addresses, those that attachments hold, with the attachments' numbers."""
+        listed = list(ips)
+        found: dict[bytes, int] = {}
+        for start in range(0, len(listed), _AT_A_TIME):
+            some = listed[start : start + _AT_A_TIME]
+            marks = ", ".join("?" * len(some))
+            rows = self.connection.execute(
+                f"SELECT ip, attachment FROM address WHERE scope = ? AND ip IN ({marks}) "
+                "AND attachment IS NOT NULL",
+                (scope, *some),
+            )
+            found.update(typed(row, tuple[bytes, int]) for row in rows)
+        return found
 
     def count_held(self) -> tuple[int, int]:
         """How many IPv4 and how many IPv6 addresses are held."""

@@ -695,3 +695,19 @@ def test_a_file_that_was_to_become_a_namespace_is_abandoned() -> None:
         throwaway.remove(name)
         throwaway.remove(f"{throwaway.PREFIX}{os.getpid()}-z")
         made.close()
+
+
+def test_a_container_that_answers_in_the_gateways_place_is_not_taken_for_it(machine: Machine) -> None:
+    holder = machine.attach(machine.node.container())
+    gateway = holder["ips"][0]["address"].partition("/")[0]
+    machine.node.inside("ip", "link", "add", "up0", "type", "veth", "peer", "name", "up1")
+    for line in ("link set up0 up", "link set up1 up", f"route add default via {gateway} dev up0 onlink"):
+        machine.node.inside("ip", *line.split())
+    done = run(machine, *only("out"))
+    (out,) = [it for it in rows(done.document, what="out") if it["family"] == "ipv4"]
+    assert (done.status, out["result"], out["code"]) == (1, "failed", "address-clash")
+
+    def findings() -> list[str]:
+        return [it["code"] for it in machine.run("status", "--json").document["findings"]]
+
+    assert eventually(lambda: "address-clash" in findings())

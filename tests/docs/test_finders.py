@@ -16,6 +16,7 @@ pytestmark = pytest.mark.unit
 FINDINGS = [code for code, entry in ENTRIES.items() if entry.area == "finding"]
 # Those of `netloom status`, which the first look of `netloom doctor` has, too.
 OF_STATUS = (
+    "agent/clashes.py",
     "agent/orphans.py",
     "agent/own_objects.py",
     "agent/troubles.py",

@@ -23,7 +23,7 @@ from .host import Way, way_out, way_to
 from .path_mtu import NARROW
 from .rate import MISSED
 from .trial import Trial
-from .trials import GATEWAY, LEAKS, Scene
+from .trials import CLASH, GATEWAY, LEAKS, Scene
 
 UNKNOWN = "no-answer"
 
@@ -52,6 +52,11 @@ _KNOWN = {
     ARRIVED: (
         "nothing stops what a container sends with others' addresses: netloom's table is not in force",
         "`netloom doctor` compares the table with what it should be; a running agent lays it down anew",
+    ),
+    CLASH: (
+        "a container has the address of the host's gateway: the host and its containers reach nothing beyond",
+        "`netloom status` names the container: delete it and attach it again; then exclude the host's "
+        "network from the pool",
     ),
     LEAKS: (
         "the network keeps containers apart, and nothing stops what one sends to another",

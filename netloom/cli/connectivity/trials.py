@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from ...modes.names import PREFIX
 from . import forged, rate
 from .echo import ping, reaches
 from .ends import End
@@ -19,6 +20,7 @@ from .trial import Trial, both_of, mtu_of_way, ping_of, port_of, skipped, tcp_of
 WHATS = ("ping", "tcp", "mtu", "host", "isolation", "out", "hairpin", "port", "spoofing", "bandwidth")
 GATEWAY = "gateway"
 LEAKS = "isolation-leaks"
+CLASH = "address-clash"
 _LOOPBACK: dict[Family, str] = {"ipv4": "127.0.0.1", "ipv6": "::1"}
 # What never comes need not be waited for as long as what should.
 _NEVER = 0.7
@@ -113,6 +115,7 @@ def _out(it: Scene, family: Family) -> Iterator[Trial]:
         return
 
     def attempt(patience: float) -> tuple[float, str]:
+        _require_that_no_container_answers(it, way)
         try:
             return ping(it.a.namespace, family, way.gateway, patience), way.gateway
         except Failed:
@@ -123,6 +126,18 @@ def _out(it: Scene, family: Family) -> Iterator[Trial]:
     out = Trial(what="out", family=family, sender=it.a, target=GATEWAY, attempt=attempt, address=way.gateway)
     yield out
     yield mtu_of_way(family, it.a, GATEWAY, way.gateway, after="out")
+
+
+def _require_that_no_container_answers(it: Scene, way: WayOut) -> None:
+    """One that got the gateway's address answers in its place, and the host reaches nothing beyond."""
+    for end in (it.a, it.b):
+        if way.gateway in end.addresses.values():
+            raise Failed(f"{end.name} itself has the address of the gateway, {way.gateway}", code=CLASH)
+    taken = way_to(it.host.namespace, way.gateway)
+    if taken is not None and taken.link != way.link and taken.link.startswith(PREFIX):
+        raise Failed(
+            f"packets to {way.gateway} go to a container by {taken.link}, and not by {way.link}", code=CLASH
+        )
 
 
 def _no_way_out(it: Scene, family: Family, way: WayOut | None) -> str:

@@ -41,7 +41,7 @@ LOOKS = (
             "pool-nearly-exhausted", "pool-overlap", "host-lacks", "table-broken", "network-unloadable",
             "network-shadowed", "network-twice",
             "plugin-missing", "plugin-differs", "plugin-not-executable", "link-orphaned",
-            "node-address-missing", "sysctl-forwarding",
+            "node-address-missing", "sysctl-forwarding", "address-clash",
         ),
         passes=True,
     ),

@@ -100,8 +100,11 @@ def _now(
     from ...agent.host import look_at as look_at_host
     from ...agent.orphans import finding_of, orphans_at
 
-    if ip in look_at_host(host).addresses:
+    found = look_at_host(host)
+    if ip in found.addresses:
         return _Now("host", "it is an address of this host, and no container gets it")
+    if who := found.neighbour_with(ip):
+        return _Now("neighbour", f"no container gets it, since {who} has it")
     for link, ips in orphans_at(host, lambda ask: ask(ledger)).items():
         if ip in ips:
             reason = f"it is routed to {link}, a link that belongs to no attachment"
@@ -133,12 +136,13 @@ def _summary(
         "resting": "" if rests_until is None else f"resting until {shown(rests_until)}",
         "free": "free",
         "host": "this host's own",
+        "neighbour": "of a machine beside this host",
         "orphaned": "of a container that the journal does not know",
         "next hop": "the next hop of every container",
         "never given": "in a pool, and never given",
         "outside": "of no pool of this node",
     }[state]
-    has_reason = reason and state in ("never given", "held", "orphaned")
+    has_reason = reason and state in ("never given", "held", "orphaned", "neighbour")
     said = f"{address} is {now}" + (f": {reason}" if has_reason else "")
     return said if moment is None else f"{_then(address, moment)}; now it is {now}"
 

@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 # Of an address. `never given`: it is in a pool, and means something else there. `outside`: of no pool.
 AddressState: TypeAlias = Literal[
-    "held", "resting", "free", "host", "next hop", "never given", "outside", "orphaned"
+    "held", "resting", "free", "host", "neighbour", "next hop", "never given", "outside", "orphaned"
 ]
 
 

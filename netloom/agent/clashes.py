@@ -1,0 +1,63 @@
+"""Attachments that have the address of a machine beside the host, which it came to know after the ADD.
+
+The host's route to the container is narrower than the one to the machine: so the host, and every container
+on it, reaches the container instead.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ..catalogue import ENTRIES
+from ..findings import Finding
+from ..journal import JournalError, Ledger
+from ..kernel.values import shown_ip
+from .conditions import Condition
+from .host import Host
+from .scope import SCOPE
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+CODE = "address-clash"
+_KEY = "clash "
+
+
+def clashes(ledger: Ledger, host: Host) -> list[Finding]:
+    """One for each address. What takes the host's own way out or its DNS is an error."""
+    found = []
+    for ip, number in ledger.holders(SCOPE, host.neighbours).items():
+        attachment = ledger.by_id(number)
+        if attachment is not None:
+            found.append(
+                Finding(
+                    code=CODE,
+                    severity="warning" if host.neighbours[ip].role == "neighbour" else "error",
+                    subject=shown_ip(ip),
+                    text=f"{attachment.key} has {shown_ip(ip)}, and {host.neighbour_with(ip)} has it, too: "
+                    "this host reaches the container instead",
+                    next=ENTRIES[CODE].remedy,
+                )
+            )
+    return found
+
+
+async def look_for_clashes(node: Node) -> None:
+    """Called at every tick, after the host was looked at."""
+    if not node.host.neighbours and not any(it.startswith(_KEY) for it in node.conditions):
+        return
+    host = node.host
+    try:
+        found = await node.journal.ask(lambda ledger: clashes(ledger, host))
+    except JournalError:
+        return
+    now = {_KEY + it.subject: Condition(it) for it in found}
+    for key in [it for it in node.conditions if it.startswith(_KEY) and it not in now]:
+        del node.conditions[key]
+    for key, condition in now.items():
+        if key not in node.conditions:
+            log.warning("%s", condition.finding.text)
+        node.conditions[key] = condition
