@@ -12,7 +12,7 @@ from math import inf
 from typing import TypeAlias
 
 from ..findings import Finding
-from ..ipam import Pool, SqlHoldings, free_addresses, usage
+from ..ipam import Pool, SqlHoldings, count_free, usage
 from ..journal import Attachment, Ledger, boottime
 from ..kernel import (
     AnyObject,
@@ -27,6 +27,7 @@ from ..kernel import (
     check,
 )
 from ..kernel.objects.link import link_names
+from ..kernel.sighting import Sighting
 from ..kernel.values import packed_network, shown_ip
 from ..modes import names, ports, table
 from . import contents, orphans
@@ -155,7 +156,7 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
     for pool, used in zip(pools, usage(pools, holdings, SCOPE, boottime(), inf), strict=True):
         if used.capacity > _COUNTABLE:
             continue
-        free = sum(1 for _ in free_addresses(pool, holdings, SCOPE))
+        free = count_free(pool, holdings, SCOPE)
         if free + used.held + used.resting != used.capacity:
             found = f"{free} free, {used.held} held and {used.resting} resting"
             yield finding("pool-miscounted", f"{used.cidr}: {found} are not {used.capacity}", used.cidr)
@@ -166,6 +167,7 @@ def _kernel(
 ) -> Iterable[Finding]:
     """Elements were read all at once, and a network's chain is asked for once, whoever has it."""
     links = frozenset(link_names(host))
+    outside = Sighting(host, neighbours=True)
     chains: dict[AnyObject, list[Difference]] = {}
     for row in rows:
         plan = plans.get(row.id)
@@ -181,14 +183,29 @@ def _kernel(
                 if isinstance(item, NftChain) and item not in chains:
                     chains[item] = item.check(scope)
             known = [it for item in plan.objects for it in chains.get(item, ())]
-            others = Plan(tuple(it for it in plan.objects if it not in elements and it not in chains))
-            for difference in (*known, *check(others, scope)):
+            others = [it for it in plan.objects if it not in elements and it not in chains]
+            inside = None if namespace is None else Sighting(namespace)
+            for difference in (*known, *_differences(others, scope, outside, inside)):
                 yield _different(row, difference)
         except KernelError as error:
             yield finding("kernel-silent", f"{row.key}: {error}", row.key)
         finally:
             if namespace is not None:
                 namespace.close()
+
+
+def _differences(
+    items: Iterable[AnyObject], scope: Scope, outside: Sighting, inside: Sighting | None
+) -> Iterable[Difference]:
+    """As `check` says them, in the plan's order; a question of its own is for what no list has as planned."""
+    for it in items:
+        here, other = (outside, inside) if it.on == "host" else (inside, outside)
+        if here is None or other is None:
+            yield from check(Plan((it,)), scope)
+            continue
+        if not here.has(it, scope, other):
+            listed = here.checked(it)
+            yield from check(Plan((it,)), scope) if listed is None else listed
 
 
 def _gone(row: Attachment, *, is_held: bool) -> Finding:

@@ -84,7 +84,10 @@ class _Glance:
                 self._chains[item] = not item.check(scope)
             return self._chains[item]
         here, other = (self._host, inside) if item.on == "host" else (inside, self._host)
-        return here.has(item, scope, other) or not item.check(scope)
+        if here.has(item, scope, other):
+            return True
+        differences = here.checked(item)
+        return not (item.check(scope) if differences is None else differences)
 
 
 def foreign_addresses(plan: Plan, inside: Sighting) -> Iterable[str]:

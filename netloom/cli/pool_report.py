@@ -18,7 +18,7 @@ from ..agent.scope import SCOPE
 from ..catalogue import entry
 from ..cni import CNIError
 from ..findings import Finding, Severity
-from ..ipam import Pool, PoolUsage, SqlHoldings, free_addresses, usage
+from ..ipam import Pool, PoolUsage, SqlHoldings, count_free, usage
 from ..ipam.pressure import least_rest
 from ..ipam.ranges import Range
 from ..ipam.usage import in_words
@@ -205,7 +205,7 @@ def _audit(pools: Iterable[Pool], known: Ledger) -> Iterable[Finding]:
 
 def _adds_up(pool: Pool, used: PoolUsage, holdings: SqlHoldings) -> bool:
     if used.capacity <= _COUNTABLE:
-        free = sum(1 for _ in free_addresses(pool, holdings, SCOPE))
+        free = count_free(pool, holdings, SCOPE)
     else:
         # Too many to be looked at one by one: those that are not free are.
         spans = pool.spans(0, pool.capacity)

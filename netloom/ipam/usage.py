@@ -11,6 +11,8 @@ from msgspec import Struct
 from .holdings import Holdings, resting_since
 from .pool import Family, Pool, by_family
 from .pressure import Resting, longest_resting
+from .ranges import merged
+from .reserved import borders
 from .vacancy import Vacancies
 
 # What a shortage says if it ends by itself.
@@ -92,6 +94,26 @@ def in_words(held: int, resting: int, orphaned: int) -> str:
     """What addresses are that are not free. Nobody looks for links without an attachment by himself."""
     links = "a link without an attachment has" if orphaned == 1 else "links without an attachment have"
     return f"{held} held and {resting} resting" + (f", and {orphaned} that {links}" if orphaned else "")
+
+
+def count_free(pool: Pool, holdings: Holdings, scope: str) -> int:
+    """How many of `free_addresses` there are while no rest ends, at the cost of the rows that there are.
+
+    It counts what the rules take out of the whole range, and then rows one by one: neither is how `capacity`
+    and `usage` come to their numbers, so that `capacity == held + resting + free` is a check that can fail.
+    """
+    width = pool.width
+    size = 1 << pool.host_bits
+    last = pool.network + size - 1
+    taken_out = [*pool.excluded, *((it, it) for it, _ in borders(width, pool.prefix, pool.network))]
+    if pool.gateway is not None:
+        gateway = int.from_bytes(pool.gateway, "big")
+        taken_out.append((gateway, gateway))
+    refused = sum(high - low + 1 for low, high in merged(taken_out))
+    since = resting_since(0.0, math.inf)
+    entries = holdings.entries(scope, pool.network.to_bytes(width, "big"), last.to_bytes(width, "big"))
+    blocked = sum(1 for ip, released in entries if released > since and pool.refusal(ip) is None)
+    return size - refused - blocked
 
 
 def free_addresses(

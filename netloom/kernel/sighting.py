@@ -3,6 +3,9 @@
 An attachment has some twenty objects, and `check` asks the kernel for every one of them. For whoever compares
 thousands of attachments, a few lists say the same. They only say yes: of what is not found there just so, or
 is of a kind that is not listed here, `check` has to tell what is wrong with it, if anything is.
+
+Qdiscs are the exception. The kernel cannot be asked for those of one link: it lists those of all links each
+time. So `checked` says all of them from one list, also what is wrong.
 """
 
 from __future__ import annotations
@@ -10,15 +13,18 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 
+from .difference import Difference
 from .errors import ABSENT, KernelError, Refused
 from .namespace import Namespace
-from .netlink import address, link, neighbour, nsid, route, rule
+from .netlink import address, link, neighbour, nsid, qdisc, route, rule
 from .objects.address import Address
 from .objects.base import Object, Scope
+from .objects.kinds import Ifb
 from .objects.link import LinkObject
 from .objects.neighbour import Neighbour
 from .objects.route import PROTOCOL, Route
 from .objects.rule import Rule, is_equal
+from .objects.traffic import Ingress, Shaper
 from .objects.up import Up
 from .objects.veth import Veth
 from .values import family_of, packed_cidr, packed_ip, packed_network, shown_ip
@@ -57,9 +63,31 @@ class Sighting:
                     return any(is_equal(item, one) for one in self._rules_of(_FAMILIES[item.family]))
                 case Veth() if item.peer_on != item.on:
                     return self._has_veth(item, scope, other)
+                case Ifb():
+                    link_found = self.links.get(item.name)
+                    return link_found is not None and not (
+                        item.strangeness(link_found) or item.drift(link_found, scope)
+                    )
+                case Ingress() | Shaper():
+                    return self.checked(item) == []
         except KernelError:  # which `check` will tell more of
             pass
         return False
+
+    def checked(self, item: Object) -> list[Difference] | None:
+        """What `check` says, of what one list can say all; None: ask `check`."""
+        if not isinstance(item, Ingress | Shaper):
+            return None
+        found = self.links.get(item.link)  # which may have our name as a second one
+        return None if found is None else item.compared(self._qdiscs.get(found.index, ()))
+
+    @cached_property
+    def _qdiscs(self) -> dict[int, list[qdisc.Qdisc]]:
+        """By the index of their link."""
+        listed: dict[int, list[qdisc.Qdisc]] = defaultdict(list)
+        for found in map(qdisc.decode, self.namespace.route.dump(qdisc.GET, qdisc.of_link(0))):
+            listed[found.index].append(found)
+        return listed
 
     @cached_property
     def links(self) -> dict[str, link.Link]:

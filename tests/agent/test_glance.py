@@ -8,12 +8,14 @@ from typing import NamedTuple
 import pytest
 
 from netloom.agent import contents
-from netloom.agent.audit import plans_of
+from netloom.agent.audit import audit, plans_of
 from netloom.agent.glance import as_planned
 from netloom.agent.node import namespace_of
 from netloom.cli.live import foreign_addresses
 from netloom.journal import Attachment
 from netloom.kernel import Namespace, Neighbour, NftChain, NftElement, Plan, Scope, Sysctl, check
+from netloom.kernel.netlink import qdisc
+from netloom.kernel.netlink.connection import Connection
 from netloom.kernel.sighting import Sighting
 
 from .stage import Node
@@ -151,3 +153,67 @@ def test_a_rule_of_a_second_interface_is_missed(pair: Pair) -> None:
 def test_a_namespace_that_is_gone_is_not_as_planned(pair: Pair) -> None:
     pair.node.remove_container(pair.container)
     assert pair.fine() == ["other"]
+
+
+LIMITS = {"bandwidth": {"ingressRate": 8_000_000, "egressRate": 16_000_000}}
+
+
+@pytest.fixture
+def limited(node: Node) -> Node:
+    """Four containers with limits, and no agent."""
+    node.start()
+    for _ in range(4):
+        assert node.add(node.container(), node.config(runtimeConfig=LIMITS)).status == 0
+    node.stop()
+    return node
+
+
+def queues_of(row: Attachment) -> str:
+    return row.host_link.replace("loom", "lque")
+
+
+def test_many_limits_are_compared_from_one_list_of_queues(
+    limited: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel lists the queues of all links each time: a list for each limit would be a square."""
+    asked: list[int] = []
+    dump = Connection.dump
+
+    def counting(self: Connection, kind: int, payload: bytes) -> list[bytes]:
+        asked.append(kind)
+        return dump(self, kind, payload)
+
+    rows = list(limited.ledger().attachments())
+    limited.inside("ip", "route", "flush", "proto", "78")  # so that each is looked at closely, too
+    monkeypatch.setattr(Connection, "dump", counting)
+    with limited.namespace.entered(), Namespace.own() as host:
+        as_planned(rows, plans_of(rows), host, contents.there(host))
+        assert asked.count(qdisc.GET) == 1
+        asked.clear()
+        assert len(audit(limited.ledger(), host)) == len(rows)
+        assert asked.count(qdisc.GET) == 2  # at a glance, and closely
+
+
+def test_limits_that_were_changed_are_told_as_by_who_looks_closely(limited: Node) -> None:
+    rows = list(limited.ledger().attachments())
+    limited.inside("tc", "qdisc", "del", "dev", rows[0].host_link, "root")
+    limited.inside(
+        "tc", "qdisc", "change", "dev", rows[1].host_link, "root", "handle", "6e6c:", "tbf",
+        "rate", "3mbit", "burst", "100k", "limit", "100k",
+    )  # fmt: skip
+    limited.inside("tc", "qdisc", "del", "dev", rows[2].host_link, "ingress")
+    limited.inside("ip", "link", "set", queues_of(rows[3]), "mtu", "1400")
+    with limited.namespace.entered(), Namespace.own() as host:
+        closely = []
+        for row in rows:
+            namespace = namespace_of(row)
+            assert namespace is not None
+            with namespace:
+                differences = check(Plan.decode(row.plan), Scope(host, namespace))
+                closely += [(str(row.key), f"{row.key}: {it}") for it in differences]
+        found = [(it.subject, it.text) for it in audit(limited.ledger(), host)]
+        assert found == closely
+        assert as_planned(rows, plans_of(rows), host, contents.there(host)) == {
+            row.id for row in rows if str(row.key) not in {subject for subject, _ in closely}
+        }
+    assert len({subject for subject, _ in closely}) >= 3

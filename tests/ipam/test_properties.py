@@ -18,6 +18,7 @@ from netloom.ipam import (
     Exhausted,
     Pool,
     PoolConfig,
+    count_free,
     free_addresses,
     parse_pools,
     usage,
@@ -141,7 +142,8 @@ def test_counting_and_looking_agree(chosen: list[PoolConfig], data: st.DataObjec
         assert counted.free == len(free)
         assert counted.capacity == counted.held + counted.resting + len(free)
     for pool, counted in zip(pools, usage(pools, book.holdings, "net", 0.0, float("inf")), strict=True):
-        assert counted.free == len(list(free_addresses(pool, book.holdings, "net")))
+        free = list(free_addresses(pool, book.holdings, "net"))
+        assert counted.free == len(free) == count_free(pool, book.holdings, "net")
     book.connection.close()
 
 

@@ -50,7 +50,11 @@ class Ingress(Object, frozen=True, tag="ingress"):
             raise _explained(refused, self.label, self.kind) from None
 
     def check(self, scope: Scope) -> list[Difference]:
-        found = next((one for one in _qdiscs(scope, self) if one.parent == qdisc.INGRESS), None)
+        return self.compared(_qdiscs(scope, self))
+
+    def compared(self, listed: Iterable[qdisc.Qdisc]) -> list[Difference]:
+        """`listed` are all qdiscs of the link."""
+        found = next((one for one in listed if one.parent == qdisc.INGRESS), None)
         if found is None:
             return missing(self.label)
         return compare(self.label, ("kind", self.kind, found.kind))
@@ -215,7 +219,11 @@ class Shaper(Object, frozen=True, tag="shaper"):
             raise _explained(refused, self.label, self.kind) from None
 
     def check(self, scope: Scope) -> list[Difference]:
-        found = self._find(scope)
+        return self.compared(_qdiscs(scope, self))
+
+    def compared(self, listed: Iterable[qdisc.Qdisc]) -> list[Difference]:
+        """`listed` are all qdiscs of the link."""
+        found = _set_root(listed)
         if found is None:
             return missing(self.label)
         if (found.kind, found.handle) != (self.kind, HANDLE):
@@ -234,17 +242,18 @@ class Shaper(Object, frozen=True, tag="shaper"):
             ("limit", self.limit, bucket.limit),
         )
 
-    def _find(self, scope: Scope) -> qdisc.Qdisc | None:
-        """The root qdisc that somebody set; the kernel's own have no handle."""
-        return next((one for one in _qdiscs(scope, self) if one.parent == qdisc.ROOT and one.handle), None)
-
     def remove(self, scope: Scope) -> None:
-        found = self._find(scope)
+        found = _set_root(_qdiscs(scope, self))
         if found is None:
             return
         if (found.kind, found.handle) != (self.kind, HANDLE):
             raise Conflict(self.check(scope))
         self._delete(scope, qdisc.DELETE, lambda _: qdisc.at_root(found.index))
+
+
+def _set_root(listed: Iterable[qdisc.Qdisc]) -> qdisc.Qdisc | None:
+    """The root qdisc that somebody set; the kernel's own have no handle."""
+    return next((one for one in listed if one.parent == qdisc.ROOT and one.handle), None)
 
 
 def _filters(listed: Iterable[bytes]) -> list[filters.Filter]:
