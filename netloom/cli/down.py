@@ -140,7 +140,7 @@ def _purged(place: Place, args: argparse.Namespace) -> Purged:
 def _agreed(args: argparse.Namespace) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            "--purge removes everything, and there is nobody to ask: give --yes",
+            "not a terminal, cannot ask for confirmation: pass --yes",
             "`netloom status` shows what there is; `netloom down --purge --yes` removes it",
         )
     try:

@@ -66,12 +66,13 @@ def shown_ip(packed: bytes) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long something has been so, as people say it: one number, rounded down.
+    """How long something has been so, as people say it: rounded down, and from a day on in days and hours.
 
-    >>> age(59.9), age(3600), age(200000)
-    ('59s', '60m', '2d')
+    >>> age(59.9), age(3600), age(86399), age(273600), age(172800)
+    ('59s', '60m', '23h', '3d 4h', '2d')
     """
-    for size, unit, limit in ((1, "s", 120), (60, "m", 7200), (3600, "h", 172800)):
+    for size, unit, limit in ((1, "s", 120), (60, "m", 7200), (3600, "h", 86400)):
         if seconds < limit:
             return f"{max(int(seconds), 0) // size}{unit}"
-    return f"{int(seconds) // 86400}d"
+    days, hours = divmod(int(seconds) // 3600, 24)
+    return f"{days}d {hours}h" if hours else f"{days}d"

@@ -13,6 +13,7 @@ from itertools import pairwise
 from ...agent.node import boot_id
 from ...findings import Finding
 from ...journal import boottime
+from ..views import age
 from .ground import Ground
 
 # Clocks are disciplined by less than this.
@@ -47,7 +48,7 @@ def _jumped(seconds: float, when: str) -> Finding:
         code="clock-jumped",
         severity="warning",
         subject="clock",
-        text=f"the clock was set {direction} by {_lasting(abs(seconds))}: {when}",
+        text=f"the clock was set {direction} by {age(abs(seconds))}: {when}",
         next="let NTP keep the clock (`timedatectl set-ntp true`); when reading times of before that in "
         "`netloom explain`, mind by how much it was set",
     )
@@ -55,9 +56,3 @@ def _jumped(seconds: float, when: str) -> Finding:
 
 def _shown(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-
-
-def _lasting(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min {rest} s" if hours else f"{minutes} min {rest} s"
