@@ -18,8 +18,8 @@ VARIABLE = "NETLOOM_FAILPOINT"
 
 # Every step there is, in the order in which an operation reaches them.
 NAMES = (
-    "recovery.locked", "recovery.boot", "recovery.node", "recovery.intent", "recovery.intents",
-    "recovery.row", "recovery.row-removed", "recovery.rows", "recovery.done",
+    "recovery.locked", "recovery.boot", "recovery.orphans", "recovery.node", "recovery.intent",
+    "recovery.intents", "recovery.row", "recovery.row-removed", "recovery.rows", "recovery.done",
     "add.judged", "add.reserved", "add.applied", "add.committed", "add.undone", "add.freed", "add.answered",
     "del.judged", "del.marked", "del.removed", "del.released", "del.answered",
     "gc.listed", "gc.row", "gc.done", "operation.recorded",

@@ -17,7 +17,7 @@ from ..modes import ports
 from .contents import is_of_table
 from .course import Course
 from .delete import detaching
-from .failure import AttachedElsewhere, OfOrphan, PortTaken
+from .failure import AttachedElsewhere, OfOrphan, PortOfOrphan, PortTaken
 from .network import network_of
 from .node import Node
 from .presence import is_another, is_dead, leads_there
@@ -85,7 +85,7 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, course: Course
                 await node.lay_down()
             elif not await node.learn_orphans(wanted.host.orphans):
                 raise
-        except OfOrphan:
+        except (OfOrphan, PortOfOrphan):
             if not await node.learn_orphans(wanted.host.orphans):
                 raise
         except KernelError as error:

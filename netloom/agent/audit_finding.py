@@ -25,6 +25,10 @@ _ADVICE = {
         "a container may use it, as after a journal was lost: delete that with its runtime, and the link "
         "goes, too; if none does, `ip link del {subject}`"
     ),
+    "orphan-incomplete": (
+        "delete that container with its runtime and create it again; or, if you have a copy of the journal "
+        "that knows it: `netloom down`, `netloom journal restore FILE`, `netloom up`"
+    ),
     "element-orphaned": "it goes with the agent's next start (`netloom down`, `netloom up`)",
     "object-missing": f"{_BY_ITSELF}; `netloom check --repair` does it at once",
     "object-changed": (

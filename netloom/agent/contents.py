@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..cni.learning import learned
-from ..kernel import Conflict, InvalidObject, KernelError, Namespace, NftChain, NftElement
-from ..kernel.netlink.nftables import read_elements, read_plain_chains, read_table
+from ..kernel import Conflict, InvalidObject, KernelError, Namespace, NftChain, NftElement, Scope
+from ..kernel.netlink.nftables import read_elements, read_plain_chains, read_spelled_rules, read_table
 from ..kernel.objects.link import link_names
 from ..kernel.objects.nft import OWNER
 from ..modes import isolation, masquerade, table
@@ -107,23 +108,77 @@ def dropped_of_gone(host: Namespace) -> list[NftElement]:
     return [it for it in counted if it.key[0] not in links]
 
 
-def of_others(host: Namespace, known: Collection[str]) -> list[Content]:
-    """Of the table, what belongs to links that are there and not among the known.
+class Found(NamedTuple):
+    """What the table has for one link. `unreadable`: of what leads to a chain, what cannot be read back."""
 
-    Chains of networks that masquerade cannot be told from their names, so what leads to them stays behind.
+    contents: tuple[Content, ...]
+    unreadable: tuple[NftElement, ...] = ()
+
+
+def by_link(host: Namespace, links: Collection[str]) -> dict[str, Found]:
+    """What the table has for each of these links, with the chains that it needs: enough to lay it down.
+
+    A chain that keeps a network apart follows from its name. The rules of one that masquerades are read from
+    the kernel.
     """
-    elements = there(host)
-    links = link_names(host)
-    kept: list[Content] = []
-    for it, link in table.owners(elements).items():
-        if link not in links or link in known:
+    contents: dict[str, dict[Content, None]] = {}
+    unreadable: dict[str, list[NftElement]] = {}
+    chains: dict[str, NftChain | None] = {}
+    for it, link in table.owners(there(host)).items():
+        if link not in links:
             continue
-        if it.leads_to is not None:
-            if it.leads_to.startswith(table.LEAVE):
-                continue
-            kept.append(isolation.chain_named(it.leads_to))
-        kept.append(it)
-    return kept
+        beside = it.set if it.set.startswith(table.KEEP_APART) else it.leads_to
+        if beside is not None and beside not in chains:
+            chains[beside] = _read_back(host, beside)
+        chain = None if beside is None else chains[beside]
+        if beside is not None and chain is None:
+            unreadable.setdefault(link, []).append(it)
+            continue
+        element = it if chain is None or it.leads_to is None else replace(it, verdict=f"goto {chain.name}")
+        if not _fits(element, chain):
+            continue
+        if chain is not None:
+            contents.setdefault(link, {})[chain] = None
+        contents.setdefault(link, {})[element] = None
+    return {
+        link: Found(tuple(contents.get(link, ())), tuple(unreadable.get(link, ())))
+        for link in {**contents, **unreadable}
+    }
+
+
+def _read_back(host: Namespace, name: str) -> NftChain | None:
+    """A chain beside the table, under the name that its rules have; None if it cannot be laid down again."""
+    of = table.TABLE
+    if name.startswith(table.KEEP_APART):
+        return isolation.chain_named(name)
+    rules = read_spelled_rules(host.netfilter, of.family, of.name, name)
+    if rules is None or not name.startswith(table.LEAVE):
+        return None
+    # What was read is compared with what the kernel makes of it.
+    return None if table.chain(name, rules).check(Scope(host)) else masquerade.chain_of(rules)
+
+
+def _fits(element: NftElement, chain: NftChain | None) -> bool:
+    """An older table may have had sets of the same names and other types."""
+    try:
+        table.TABLE.require_element(element, {} if chain is None else {chain.name: chain})
+    except KernelError as error:
+        log.warning("the table has an element that does not fit into this version's: %s", error)
+        return False
+    return True
+
+
+def are_sound(contents: Iterable[Content]) -> bool:
+    """Whether all of it can be laid down: for what comes from a file."""
+    contents = list(contents)
+    chains = {it.name: it for it in contents if isinstance(it, NftChain)}
+    try:
+        for it in contents:
+            if isinstance(it, NftElement):
+                table.TABLE.require_element(it, chains)
+    except KernelError:
+        return False
+    return all(map(_is_sound, chains.values()))
 
 
 def strays(

@@ -75,13 +75,26 @@ class PortTaken(AgentError):
         self.holder = holder
 
 
+class PortOfOrphan(AgentError):
+    """A host port leads to a link of ours that no attachment has."""
+
+    CODE = 105
+
+    def __init__(self, port: HostPort, link: str) -> None:
+        super().__init__(
+            f"host port {port} leads to link {link}, which is not in the journal (orphaned)",
+            "take another port, or delete the container that uses it with its runtime, or the link, if none "
+            f"does (`ip link del {link}`)",
+        )
+
+
 class OfOrphan(Taken):
     """An address that was asked for by name is routed to a link of ours that no attachment has."""
 
     def __init__(self, ip: bytes, link: str) -> None:
         super().__init__(
-            f"{shown_ip(ip)} was asked for by name, and link {link} has it, which belongs to no attachment, "
-            "as after a journal was lost",
+            f"{shown_ip(ip)} was asked for by name, and link {link} has it, which is not in the journal "
+            "(orphaned)",
             f"delete the container that uses it with its runtime, or the link, if none does (`ip link del "
             f"{link}`); or ask for another address",
         )

@@ -17,6 +17,7 @@ from ..kernel.netlink import address, link
 from ..kernel.uplink import Uplink, uplink
 from ..kernel.values import IPV6_MTU, packed_ip
 from ..modes.names import PREFIX
+from ..modes.wanted import HostPort
 
 DEFAULT_MTU = 1500
 _IPV6 = "/proc/sys/net/ipv6"
@@ -45,8 +46,9 @@ class Host(Struct, frozen=True):
 
     `ipv6` is whether the kernel has it at all, `ipv6_switch` the setting that keeps it from new links.
     `orphans` are links of ours that no attachment has, each with the addresses that are routed to it: a
-    container may use them, so nobody else gets them. `neighbours` are machines beside the host, by address:
-    a container with the address of one would take it from the host, as the host's route to it is narrower.
+    container may use them, so they stay reserved. So do `orphan_ports`, the ports of the host that lead to
+    an orphan, each with its link. `neighbours` are machines beside the host, by address: a container with
+    the address of one would take it from the host, as the host's route to it is narrower.
     """
 
     mtu: int = DEFAULT_MTU
@@ -55,6 +57,7 @@ class Host(Struct, frozen=True):
     ipv6_switch: str = ""
     addresses: frozenset[bytes] = frozenset()
     orphans: Mapping[str, frozenset[bytes]] = {}
+    orphan_ports: Sequence[tuple[HostPort, str]] = ()
     neighbours: Mapping[bytes, Machine] = {}
 
     @property
@@ -78,6 +81,16 @@ class Host(Struct, frozen=True):
     def orphan_with(self, ip: bytes, own: str = "") -> str | None:
         """The orphan that an address is routed to."""
         return next((link for link, ips in self.orphans.items() if ip in ips and link != own), None)
+
+    def orphan_with_port(self, wanted: HostPort, own: str = "") -> str | None:
+        """The orphan that a port of the host leads to. A port of all addresses is in the way of any."""
+        for port, holder in self.orphan_ports:
+            if holder == own or holder not in self.orphans or port.is_ipv6 != wanted.is_ipv6:
+                continue
+            is_same = (port.protocol, port.host_port) == (wanted.protocol, wanted.host_port)
+            if is_same and ("" in (port.host_ip, wanted.host_ip) or port.host_ip == wanted.host_ip):
+                return holder
+        return None
 
     def lacks(self, pools: Sequence[Pool], mtu: int | None) -> Lack | None:
         """Why no container can have addresses of these pools here; None if one can."""

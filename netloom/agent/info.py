@@ -38,7 +38,7 @@ class Info(Struct, frozen=True, kw_only=True):
     has_journal: bool = True
     # If it is not: where all of the journal can be had from by now, the file or a copy; empty: from nowhere.
     journal_at: str = ""
-    # Links that no attachment has, each with its addresses, which nobody else gets.
+    # Links that are not in the journal, each with its addresses, which stay reserved.
     orphans: Mapping[str, Sequence[str]] = {}
     counters: Mapping[str, int] = {}
 

@@ -164,11 +164,8 @@ def _links(ledger: Ledger, links: set[str]) -> Iterable[Leftover]:
             continue
         if host_link in links:
             reason, kept = (
-                "no attachment has it",
-                (
-                    "a container may use it, as after a journal was lost; if none does, "
-                    f"`ip link del {host_link}` removes it"
-                ),
+                "it is not in the journal (orphaned)",
+                f"a container may use it; if none does, `ip link del {host_link}` removes it",
             )
             yield Leftover("link", name, reason, kept)
         else:

@@ -23,13 +23,14 @@ from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
 from ..modes import table
-from . import contents
+from . import contents, orphan_table
 from .addresses import addresses_of
 from .conditions import Condition
 from .contents import Content
 from .flows import Flows
 from .host import Host, look_at
 from .network_files import NetworkFiles
+from .orphan_table import OrphanTable
 from .orphans import orphans_at
 from .tally import Tally
 from .turns import Turns
@@ -110,6 +111,10 @@ class Node:
         self.ticked = time.monotonic()
         self.looks_for_strays = 0
         self.flows = Flows()
+        # What orphaned links have in the nft table: as it is known, and as it was last written.
+        self.orphan_table: OrphanTable = {}
+        self._written_orphan_table: OrphanTable = {}
+        self._table_lacks = False
         self._laying = asyncio.Lock()
         self._learning = asyncio.Lock()
 
@@ -175,7 +180,12 @@ class Node:
 
     async def look_at_host(self) -> None:
         found = await self.look(look_at)
-        self.host = replace(found, orphans=self.host.orphans)
+        self.host = replace(found, orphans=self.host.orphans, orphan_ports=self.host.orphan_ports)
+
+    async def recall_orphans(self) -> None:
+        """What an agent before this one has kept of them."""
+        kept = await asyncio.to_thread(orphan_table.read, self.settings.state_dir, self.boot_id)
+        self.orphan_table = self._written_orphan_table = kept
 
     async def learn_orphans(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
         """Looks for links that no attachment has, once for all who found out. Whether the known were others.
@@ -185,14 +195,43 @@ class Node:
         async with self._learning:
             if known is None or self.host.orphans == known:
                 found = await self.look(lambda host: orphans_at(host, self.journal.survey))
-                self.host = replace(self.host, orphans=found)
+                if found or self._written_orphan_table:
+                    await self._keep_table_of(found)
+                if self.host.orphans.keys() - found.keys():
+                    self.look_for_strays()  # what they had in the table goes, too
+                own = orphan_table.ports_of(self.orphan_table) if found else ()
+                self.host = replace(self.host, orphans=found, orphan_ports=own)
         return self.host.orphans != known
+
+    async def _keep_table_of(self, orphans: Mapping[str, frozenset[bytes]]) -> None:
+        """What they have in the table is known from now on, whatever becomes of the table."""
+        before = self.orphan_table
+        found, self._table_lacks = await self.look(lambda host: orphan_table.look(host, orphans, before))
+        self.orphan_table = found
+        if found == self._written_orphan_table:
+            return
+        try:
+            await asyncio.to_thread(orphan_table.write, self.settings.state_dir, self.boot_id, found)
+            self._written_orphan_table = found
+            self.warned.discard("orphans")
+        except OSError as cause:
+            if "orphans" not in self.warned:
+                log.error("what orphaned links have in the nft table is in memory only: %s", cause)
+            self.warned.add("orphans")
+
+    async def keep_orphans_guarded(self) -> None:
+        """Looks for orphans, and lays the table down if it lacks something that one of them had."""
+        await self.learn_orphans()
+        if self.orphan_table and self._table_lacks:
+            await self.lay_down()
+            self.tell("TABLE", "elements of orphaned links were missing in the nft table, and are back")
 
     def forget_orphan(self, link: str) -> None:
         """It is gone, or an attachment's by now: nobody has to wait for the next look."""
         if link in self.host.orphans:
             left = {name: ips for name, ips in self.host.orphans.items() if name != link}
             self.host = replace(self.host, orphans=left)
+            self.orphan_table = {name: it for name, it in self.orphan_table.items() if name != link}
 
     async def lay_down(self) -> None:
         """The node's table with all attachments' elements, in one step: no packet meets a part of it.
@@ -208,7 +247,7 @@ class Node:
         def every(host: Namespace) -> list[Content]:
             planned = self._planned()
             known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
-            return [*planned, *contents.of_others(host, known)]
+            return [*planned, *orphan_table.to_lay_down(host, known, planned, self.orphan_table)]
 
         return self.dataplane.lay_down(table.TABLE, every, timeout=30)
 

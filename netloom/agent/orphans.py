@@ -1,12 +1,12 @@
 """Orphans: links of ours that no attachment in the journal has, as after a journal was lost.
 
-Each may lead to a container that works as before, so its addresses are nobody else's. It goes when its
-container is deleted, with its namespace, or by hand.
+Each may lead to a container that works as before, so its addresses stay reserved. It goes when its container
+is deleted, with its namespace, or by hand. What it has in the nft table is kept by `orphan_table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..findings import Finding
@@ -23,6 +23,7 @@ from .audit_finding import finding
 Survey: TypeAlias = Callable[[Callable[[Ledger], list[str]]], list[str]]
 
 CODE = "link-orphaned"
+INCOMPLETE = "orphan-incomplete"
 
 _FAMILIES = {2: 32, 10: 128}
 # Of as many, each is told of by itself.
@@ -80,9 +81,30 @@ def in_order(ips: Iterable[bytes]) -> list[bytes]:
 
 def finding_of(name: str, ips: Iterable[bytes]) -> Finding:
     """In the same words, whoever tells of it."""
-    addresses = ", ".join(map(shown_ip, in_order(ips)))
-    kept = f"; nobody else gets its addresses: {addresses}" if addresses else ""
-    return finding(CODE, f"link {name} belongs to no attachment{kept}", name)
+    addresses = _shown(ips)
+    kept = f"; its addresses stay reserved: {addresses}" if addresses else ""
+    return finding(CODE, f"link {name} is not in the journal (orphaned){kept}", name)
+
+
+def _shown(ips: Iterable[bytes]) -> str:
+    return ", ".join(map(shown_ip, in_order(ips)))
+
+
+def findings_of_services(
+    orphans: Mapping[str, frozenset[bytes]], unknown: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
+    """`unknown`: by link, services that its container may have had and that can no longer be known."""
+    for name, services in sorted(unknown.items()):
+        if services and name in orphans:
+            *others, last = services
+            lost = f"{', '.join(others)} and {last}" if others else last
+            addresses = _shown(orphans[name])
+            whose = f" ({addresses})" if addresses else ""
+            text = (
+                f"the container behind link {name}{whose} may have lost {lost}: the journal was lost, and "
+                "the nft table did not have it any more"
+            )
+            yield finding(INCOMPLETE, text, name)
 
 
 def every_finding_of(orphans: Mapping[str, frozenset[bytes]]) -> list[Finding]:
@@ -94,10 +116,10 @@ def findings_of(orphans: Mapping[str, frozenset[bytes]]) -> Iterator[Finding]:
     yield from every_finding_of(orphans)[:_SHOWN]
     more = len(orphans) - _SHOWN
     if more > 0:
-        what = "link belongs" if more == 1 else "links belong"
+        what = "link is" if more == 1 else "links are"
         yield Finding(
             code=CODE,
             severity="warning",
-            text=f"{more} more {what} to no attachment",
+            text=f"{more} more {what} not in the journal (orphaned)",
             next="`netloom doctor` names each, with what to do about it",
         )

@@ -74,9 +74,14 @@ async def prepare(node: Node) -> None:
         if told:
             log.info("still listening to routers while forwarding: %s", ", ".join(told))
     await keep_own_objects(node)
+    await node.recall_orphans()
     if not await node.has_table():
+        # The journal does not count elements of orphans. They are read before they are replaced.
+        await node.learn_orphans()
+        reach("recovery.orphans")
         await node.lay_down()
-        await node.learn_orphans()  # whose elements are some that the journal does not count
+    elif node.orphan_table:
+        await node.keep_orphans_guarded()
     node.looks_for_strays = max(node.looks_for_strays, 1)
 
 

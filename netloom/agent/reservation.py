@@ -20,7 +20,7 @@ from ..kernel import Plan
 from ..modes import routed
 from ..modes.names import names_of
 from ..modes.wanted import HostPort
-from .failure import KernelRefused, OfNeighbour, OfOrphan, PortTaken
+from .failure import KernelRefused, OfNeighbour, OfOrphan, PortOfOrphan, PortTaken
 from .held_port import port_of
 from .host import Host
 from .network import Network
@@ -174,7 +174,7 @@ def _attached(
         txqlen=network.txqlen,
         pools=pools,
         masquerade=network.masquerade,
-        ports=tuple(_free_ports(ledger, key, host_ports(network.mappings, addresses))),
+        ports=tuple(_free_ports(ledger, key, host, own, host_ports(network.mappings, addresses))),
         limits=network.limits,
         isolation=network.isolation,
         settings=network.settings,
@@ -182,10 +182,15 @@ def _attached(
     return attached, [it.ip for it in allocations]
 
 
-def _free_ports(ledger: Ledger, key: AttachmentKey, wanted: Iterable[HostPort]) -> Iterable[HostPort]:
+def _free_ports(
+    ledger: Ledger, key: AttachmentKey, host: Host, own: str, wanted: Iterable[HostPort]
+) -> Iterable[HostPort]:
     """Those that are free. A runtime may ask every network of a container for all of its ports: the first has
-    them."""
+    them. `own` is the link that is made: what it has, of a journal that was lost, is its own."""
     for port in wanted:
+        orphan = host.orphan_with_port(port, own)
+        if orphan is not None:
+            raise PortOfOrphan(port, orphan)
         holder = ledger.port_holder(port_of(port), key.container_id)
         if holder is None:
             yield port

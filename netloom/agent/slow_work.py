@@ -49,7 +49,7 @@ async def tick(node: Node) -> None:
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)
         if number % _COLLECT_EVERY == 0 and node.host.orphans:
-            work.append(node.learn_orphans)
+            work.append(node.keep_orphans_guarded)
         if number % _FORGET_EVERY == 0:
             work.append(lambda: forget_rested(node))
         for step in work:

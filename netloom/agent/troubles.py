@@ -21,7 +21,12 @@ def findings_of(node: Node) -> list[Finding]:
     if node.journal.trouble:
         found.append(_finding("journal-unwritable", node.journal.trouble, node))
     found += [it.finding for it in dict(node.conditions).values()]
-    return [*found, *orphans.findings_of(node.host.orphans)]
+    unknown = {link: it.unknown for link, it in node.orphan_table.items()}
+    return [
+        *found,
+        *orphans.findings_of_services(node.host.orphans, unknown),
+        *orphans.findings_of(node.host.orphans),
+    ]
 
 
 def _finding(code: str, text: str, node: Node) -> Finding:

@@ -447,11 +447,21 @@ ENTRIES = (
     ),
     _entry(
         "link-orphaned",
-        "a link of netloom's that belongs to nothing",
-        "There is a link with our name and no attachment in the journal, as after a journal was lost. A "
-        "container may use it, so it stays, and nobody else gets the addresses that are routed to it.",
+        "a link of netloom is not in the journal",
+        "There is a link with netloom's name and no attachment in the journal (it is orphaned), as after a "
+        "journal was lost. A container may use it. So the link stays, its addresses stay reserved, and the "
+        "agent keeps its masquerade, isolation and host ports.",
         "Delete that container with its runtime: the link goes, too. If none uses it, remove it with the "
         "command that the message has.",
+    ),
+    _entry(
+        "orphan-incomplete",
+        "a container outside the journal may have lost services",
+        "The journal was lost, and the nft table had been flushed or changed before an agent could read it. "
+        "The container keeps its link and its addresses. Masquerade, isolation or host ports that it had, as "
+        "the message lists them, cannot be known any more.",
+        "Delete that container with its runtime and create it again. If you have a copy of the journal that "
+        "knows it, put that back: `netloom down`, `netloom journal restore FILE`, `netloom up`.",
     ),
     _entry(
         "element-orphaned",

@@ -20,7 +20,7 @@ _ADVICE: dict[int, str] = {
     100: "`netloom doctor` lists what this kernel can do, and what it lacks",
     101: "ask for another address, or detach who holds it; `netloom explain ADDRESS` tells since when",
     102: "remove what the message names, if nobody needs it, or choose another interface name or address; "
-    "`netloom doctor` names links that belong to no attachment",
+    "`netloom doctor` names links that are not in the journal",
     103: "a running agent puts back what is missing within a minute: check once more then; whatever still "
     "differs is right again after `netloom cni del` and `netloom cni add`",
     105: "take another port, or delete who holds it; `netloom ports` lists them",

@@ -149,8 +149,8 @@ def _agreed(args: argparse.Namespace) -> bool:
             count = 0 if journal is None else sum(journal.count().values())
         attachments = f"{count} attachment{'' if count == 1 else 's'}"
         if orphans:
-            links = "link that belongs" if orphans == 1 else "links that belong"
-            attachments += f" and of {orphans} {links} to none"
+            links = "link that is" if orphans == 1 else "links that are"
+            attachments += f" and of {orphans} {links} not in the journal (orphaned)"
     except CommandFailed:
         attachments = "all that is attached; how much that is, no journal tells any more"
     complain(

@@ -29,7 +29,7 @@ class PoolStatus(Struct, frozen=True, kw_only=True):
     resting: Annotated[int | None, Meta(description="addresses that were given back and wait for a while")]
     orphaned: Annotated[
         int | None,
-        Meta(description="addresses of links that belong to no attachment: a container may use them"),
+        Meta(description="of links that are not in the journal (orphaned): a container may use them"),
     ]
     host: Annotated[
         int | None,

@@ -59,7 +59,7 @@ class PoolShown(Struct, frozen=True, kw_only=True, rename={"next_free": "nextFre
     held: Annotated[int, Meta(description="by attachments")]
     resting: Annotated[int, Meta(description="released, and not given again yet")]
     orphaned: Annotated[
-        int, Meta(description="of links that belong to no attachment: a container may use them")
+        int, Meta(description="of links that are not in the journal (orphaned): a container may use them")
     ]
     host: Annotated[
         int,

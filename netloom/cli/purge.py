@@ -17,6 +17,7 @@ from functools import partial
 from ..agent.install import PLUGIN, RECEIPT, receipt
 from ..agent.kept_networks import STORE
 from ..agent.node import boot_id, namespace_of
+from ..agent.orphan_table import FILE as ORPHANS
 from ..agent.planned import readable_plan, remnants_of
 from ..journal import Attachment, Damaged, Journal, Ledger, Unwritable
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
@@ -43,7 +44,7 @@ _AT_A_TIME = 64
 _PATIENCE = 60.0
 _STATE = (
     "journal.db-wal", "journal.db-shm", "journal.db", "journal.db.lock", "agent.log", "agent.log.1",
-    STORE, RECEIPT,
+    STORE, ORPHANS, RECEIPT,
 )  # fmt: skip
 # Copies that were kept before a migration and before an import, those of a journal that was removed, and
 # what one that was cut off has left.

@@ -23,7 +23,7 @@ _TRIES = 4
 class PoolUsage(Struct, frozen=True):
     """`free` are those that an ADD may have now; one whose rest is over is among them.
 
-    `orphaned` are those of the held that links without an attachment have.
+    `orphaned` are those of the held that links have which are not in the journal.
     """
 
     cidr: str
@@ -91,8 +91,8 @@ def shortage(
 
 
 def in_words(held: int, resting: int, orphaned: int) -> str:
-    """What addresses are that are not free. Nobody looks for links without an attachment by himself."""
-    links = "a link without an attachment has" if orphaned == 1 else "links without an attachment have"
+    """What addresses are that are not free. Nobody looks for orphaned links by himself."""
+    links = "an orphaned link has" if orphaned == 1 else "orphaned links have"
     return f"{held} held and {resting} resting" + (f", and {orphaned} that {links}" if orphaned else "")
 
 

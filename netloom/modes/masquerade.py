@@ -17,10 +17,11 @@ def chain(it: Masquerade, pools: Iterable[str]) -> NftChain:
     kept = dict.fromkeys((*pools, *it.exceptions, *_GROUPS))
     rules = [f"{'ip6' if ':' in cidr else 'ip'} daddr {cidr} return" for cidr in kept if it.covers(cidr)]
     rules.append("masquerade")
-    return _named(rules)
+    return chain_of(rules)
 
 
-def _named(rules: Sequence[str]) -> NftChain:
+def chain_of(rules: Sequence[str]) -> NftChain:
+    """With the name that follows from its rules."""
     return table.chain(table.name_of(table.LEAVE, "\n".join(rules)), rules)
 
 
@@ -34,7 +35,7 @@ def elements(leave: NftChain, it: Masquerade, addresses: Iterable[str]) -> list[
 
 def is_sound(found: NftChain) -> bool:
     """Whether it is one of ours: its name says what its rules are."""
-    return found.name.startswith(table.LEAVE) and found == _named(found.rules)
+    return found.name.startswith(table.LEAVE) and found == chain_of(found.rules)
 
 
 def described(plan: Plan) -> dict[str, object] | None:

@@ -29,7 +29,11 @@ def elements(ports: Iterable[HostPort]) -> list[NftElement]:
 
 
 def of_plan(plan: Plan) -> list[HostPort]:
-    """Those of an attachment, read from its elements."""
+    """Those of an attachment."""
+    return of_elements(it for it in plan.objects if isinstance(it, NftElement))
+
+
+def of_elements(elements: Iterable[NftElement]) -> list[HostPort]:
     return [
         HostPort(
             protocol=it.key[-2],  # type: ignore[arg-type]
@@ -38,6 +42,6 @@ def of_plan(plan: Plan) -> list[HostPort]:
             port=int(it.value[1]),
             host_ip=it.key[0] if it.set in table.PORTS_AT else "",
         )
-        for it in plan.objects
-        if isinstance(it, NftElement) and it.value is not None and it.set in table.PORTS + table.PORTS_AT
+        for it in elements
+        if it.value is not None and it.set in table.PORTS + table.PORTS_AT
     ]

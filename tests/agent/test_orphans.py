@@ -126,7 +126,7 @@ def test_of_very_many_some_are_named(node: Node) -> None:
     node.start()
     told = node.info()["findings"]
     assert [bool(it["subject"]) for it in told] == [True, True, True, False]
-    assert told[-1]["text"] == "2 more links belong to no attachment"
+    assert told[-1]["text"] == "2 more links are not in the journal (orphaned)"
 
 
 def test_what_is_deleted_is_free_at_once(forgetful: tuple[Node, list[str]]) -> None:

@@ -82,7 +82,7 @@ def test_of_very_many_each_is_named_once_with_its_addresses(many: Machine, words
     ]
     assert {it["code"] for it in found} == {"link-orphaned"}
     told = [it["text"].partition("; ")[2] for it in found]
-    kept = "nobody else gets its addresses"
+    kept = "its addresses stay reserved"
     assert told == [f"{kept}: 10.78.0.{number}, fd78::{number}" for number in range(1, 6)]
 
 
@@ -126,13 +126,13 @@ def test_a_pool_without_an_address_says_that_they_have_it(forgetful: Machine) ->
     forgetful.brought_up("--pool", "10.78.0.1/32")
     refused = forgetful.cni("add", forgetful.node.container())
     said = [refused.stderr, *(forgetful.run(it).stdout for it in ("status", "pools"))]
-    cause = "0 held and 0 resting, and 1 that a link without an attachment has"
+    cause = "0 held and 0 resting, and 1 that an orphaned link has"
     assert [cause in it for it in said] == [True] * 3
 
 
 def test_who_purges_is_told_of_them(many: Machine) -> None:
     refused = many.asked("n\n", "down", "--purge")
-    assert "1 attachment and of 5 links that belong to none" in refused.stderr
+    assert "1 attachment and of 5 links that are not in the journal (orphaned)" in refused.stderr
 
 
 def test_a_pool_whose_addresses_all_are_such_is_not_well(forgetful: Machine) -> None:

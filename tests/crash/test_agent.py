@@ -161,7 +161,7 @@ SCENARIOS = {
         before=leave_unfinished,
     ),
     "recovery after a boot": Scenario(
-        ("recovery.boot", "recovery.node"), before=lose_boot, after=Scene.attach_all
+        ("recovery.boot", "recovery.orphans", "recovery.node"), before=lose_boot, after=Scene.attach_all
     ),
     # The first commit of an agent's life says which boot it is; ADD and DEL have two each.
     "journal at the start": Scenario(("journal.begun", "journal.written", "journal.committed")),

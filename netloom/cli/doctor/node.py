@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from ...agent import orphan_table
+from ...agent.node import boot_id
 from ...agent.orphans import CODE as ORPHANED
-from ...agent.orphans import every_finding_of, orphans_at
+from ...agent.orphans import every_finding_of, findings_of_services, orphans_at
 from ...findings import Finding
 from .ground import Ground
 
@@ -17,10 +19,20 @@ _LATER = "bring the journal to rights first: then `netloom doctor` names each"
 
 def look(ground: Ground) -> Iterable[Finding]:
     """Of very many links that no attachment has, status names some; here, all are named."""
-    found, ledger = ground.report.findings, ground.ledger
+    found, ledger = [*ground.report.findings, *_incomplete(ground)], ground.ledger
     if all(it.subject for it in found if it.code == ORPHANED):
         return found
     if ledger is None:
         return [it if it.subject or it.code != ORPHANED else replace(it, next=_LATER) for it in found]
     others = [it for it in found if it.code != ORPHANED]
     return [*others, *every_finding_of(orphans_at(ground.host, lambda ask: ask(ledger)))]
+
+
+def _incomplete(ground: Ground) -> Iterable[Finding]:
+    """An agent that runs tells of them. Without one, what the last has kept does."""
+    ledger = ground.ledger
+    if ground.report.agent is not None or ledger is None:
+        return []
+    kept = orphan_table.read(ground.args.state_dir, boot_id())
+    unknown = {link: it.unknown for link, it in kept.items() if it.unknown}
+    return findings_of_services(orphans_at(ground.host, lambda ask: ask(ledger)), unknown) if unknown else []

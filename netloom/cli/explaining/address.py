@@ -107,7 +107,7 @@ def _now(
         return _Now("neighbour", f"no container gets it, since {who} has it")
     for link, ips in orphans_at(host, lambda ask: ask(ledger)).items():
         if ip in ips:
-            reason = f"it is routed to {link}, a link that belongs to no attachment"
+            reason = f"it is routed to {link}, a link that is not in the journal (orphaned)"
             return _Now("orphaned", reason, findings=(finding_of(link, ips),))
     if not covering:
         return _Now("outside", "no pool of a network on this node has it")

@@ -114,13 +114,9 @@ def _show(done: Restored, file: str) -> None:
         say(f"the journal that was there is {printable_line(replaced)}")
     count = len(done.unknown_links)
     if count:
-        are = (
-            "link of netloom is on this host that belongs"
-            if count == 1
-            else "links of netloom are on this host that belong"
-        )
+        are = "link of netloom on this host is" if count == 1 else "links of netloom on this host are"
         complain(
-            f"warning: {count} {are} to no attachment in it; after `netloom up`, `netloom status` names "
+            f"warning: {count} {are} not in it (orphaned); after `netloom up`, `netloom status` names "
             f"{'it' if count == 1 else 'them'}, and what to do"
         )
 

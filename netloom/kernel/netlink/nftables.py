@@ -20,6 +20,7 @@ from .attributes import Attributes, each, nested, text
 from .attributes import raw as attribute
 from .connection import Connection
 from .message import ACK, CREATE, EXCLUSIVE
+from .nft_rules import spelled
 from .nft_types import Form, forms_named, forms_of, pack, show
 
 _SUBSYSTEM = 10 << 8
@@ -238,17 +239,27 @@ def read_chain(connection: Connection, family: str, table: str, name: str) -> Ch
 
 def read_rules(connection: Connection, family: str, table: str, chain: str) -> tuple[object, ...]:
     """A chain's rules; none if there is no such chain."""
+    return tuple(map(_rule, _rules(connection, family, table, chain)))
+
+
+def read_spelled_rules(connection: Connection, family: str, table: str, chain: str) -> tuple[str, ...] | None:
+    """A chain's rules in nft's language; None if there are none, or one is of a form that we do not know."""
+    listed = _rules(connection, family, table, chain)
+    found = [spelled(one.raw(_RULE_EXPRESSIONS) or b"") for one in listed]
+    rules = tuple(rule for rule in found if rule is not None)
+    return rules if rules and len(rules) == len(found) else None
+
+
+def _rules(connection: Connection, family: str, table: str, chain: str) -> list[Attributes]:
     question = _header(family) + text(_PART_TABLE, table) + text(_RULE_CHAIN, chain)
     try:
         listed = [Attributes(rule[4:]) for rule in connection.dump(_GET_RULE, question)]
     except Refused as refused:
         if refused.errno == errno.ENOENT:
-            return ()
+            return []
         raise
     # Not every kernel takes the chain for more than a hint.
-    return tuple(
-        _rule(one) for one in listed if (one.text(_PART_TABLE), one.text(_RULE_CHAIN)) == (table, chain)
-    )
+    return [one for one in listed if (one.text(_PART_TABLE), one.text(_RULE_CHAIN)) == (table, chain)]
 
 
 def delete_chain(connection: Connection, family: str, table: str, name: str, *, members: bool) -> None:
