@@ -84,12 +84,12 @@ def _is_ours(host: Namespace) -> bool:
 
 
 def chains_there(host: Namespace) -> list[str]:
-    """Names of the chains beside the table."""
+    """Names of the chains beside the table that attachments lead to."""
     of = table.TABLE
     if not _is_ours(host):
         return []
     found = read_plain_chains(host.netfilter, of.family, of.name)
-    return sorted(name for name in found if name.startswith(of.beside))
+    return sorted(name for name in found if name.startswith((table.LEAVE, table.KEEP_APART)))
 
 
 def _elements(host: Namespace, sets: Iterable[str]) -> Iterator[NftElement]:

@@ -22,7 +22,8 @@ from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
 from ..kernel.objects.link import link_names
-from ..modes import table
+from ..modes import owner, table
+from ..modes.owner import Owner
 from . import contents, orphan_table
 from .addresses import addresses_of
 from .conditions import Condition
@@ -32,6 +33,7 @@ from .host import Host, look_at
 from .network_files import NetworkFiles
 from .orphan_table import OrphanTable
 from .orphans import orphans_at
+from .ownership import mark_at
 from .tally import Tally
 from .turns import Turns
 
@@ -88,6 +90,8 @@ class Node:
         self.turns = Turns()
         self.started = time.time()
         self.boot_id = boot_id()
+        # The journal's, which it has from its first agent on.
+        self.identity = ""
         self.host = Host()
         with Namespace.own() as host:
             self._host = host.identity
@@ -117,6 +121,11 @@ class Node:
         self._table_lacks = False
         self._laying = asyncio.Lock()
         self._learning = asyncio.Lock()
+
+    @property
+    def owner(self) -> Owner:
+        """Whose the table is that it lays down."""
+        return Owner(self.settings.state_dir, self.identity)
 
     def require_container(self, namespace: Namespace) -> None:
         """Whoever asks may live in a namespace of its own, and not know that this one is the host's."""
@@ -247,7 +256,8 @@ class Node:
         def every(host: Namespace) -> list[Content]:
             planned = self._planned()
             known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
-            return [*planned, *orphan_table.to_lay_down(host, known, planned, self.orphan_table)]
+            orphaned = orphan_table.to_lay_down(host, known, planned, self.orphan_table)
+            return [*planned, *orphaned, owner.chain(self.owner)]
 
         return self.dataplane.lay_down(table.TABLE, every, timeout=30)
 
@@ -296,11 +306,11 @@ class Node:
         return await self.look(lambda host: not table.TABLE.check(Scope(host)))
 
     async def has_table(self) -> bool:
-        """Whether the node's table is of this version, and has an element for every address and port."""
+        """Whether the table is of this version and ours, and has an element for every address and port."""
         of = table.TABLE
 
         def counted(host: Namespace) -> list[int] | None:
-            if of.check(Scope(host)):
+            if of.check(Scope(host)) or mark_at(host) != self.owner:
                 return None
             return [
                 sum(len(read_elements(host.netfilter, of.family, of.name, it) or ()) for it in sets)

@@ -7,6 +7,7 @@ and every DEL that was promised while nobody was there has happened.
 from __future__ import annotations
 
 import logging
+import secrets
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from .forwarding import keep_router_advertisements
 from .network import LONGEST_COOLDOWN
 from .node import Node
 from .own_objects import keep_own_objects
+from .ownership import IDENTITY, NodeOfAnother, another_at
 from .relay import relay
 from .subject import about
 
@@ -40,8 +42,9 @@ class Recovered(Struct, frozen=True):
 
 async def recover(node: Node) -> Recovered:
     reach("recovery.locked")
+    await _require_own(node)
     boot_id = node.boot_id
-    old = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
+    old, node.identity = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
     if old:
         log.info("%d attachments were of another boot; their addresses rest", old)
     reach("recovery.boot")
@@ -53,11 +56,24 @@ async def recover(node: Node) -> Recovered:
     return Recovered(old, replayed, finished)
 
 
-def _begin(ledger: Ledger, boot_id: str) -> int:
+async def _require_own(node: Node) -> None:
+    """Raises `NodeOfAnother`, before anything was changed."""
+    identity = await node.journal.ask(lambda ledger: ledger.fact(IDENTITY))
+    another = await node.look(lambda host: another_at(host, node.settings.state_dir, identity))
+    if another is not None:
+        raise NodeOfAnother(another)
+
+
+def _begin(ledger: Ledger, boot_id: str) -> tuple[int, str]:
+    """How many attachments were of another boot; and what tells this journal from all others."""
     now = boottime()
     old = ledger.begin_boot(boot_id, now)
     ledger.forget_rested(now - LONGEST_COOLDOWN)
-    return old
+    identity = ledger.fact(IDENTITY)
+    if identity is None:
+        identity = secrets.token_hex(8)
+        ledger.set_fact(IDENTITY, identity)
+    return old, identity
 
 
 async def forget_rested(node: Node) -> None:

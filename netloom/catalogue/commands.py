@@ -112,6 +112,16 @@ ENTRIES = (
         "Give its --state-dir, or another --socket.",
     ),
     _entry(
+        "node-of-another",
+        "the host belongs to an agent with another state directory",
+        "The nft table on this host was laid down by an agent that keeps its state elsewhere, and links of "
+        "its containers are there, or it runs. Two agents would take each other's links and rules for "
+        "nobody's. Nothing was changed.",
+        "Give that agent's --state-dir. To go on from another directory with its journal, stop it, and put "
+        "its journal there with `netloom journal restore`. Without its journal, `netloom up --adopt`: its "
+        "containers keep their networks and become orphaned.",
+    ),
+    _entry(
         "node-unprepared",
         "the node cannot be prepared",
         "Before an agent serves, it makes the host forward and lays down its nft table; the kernel refused.",

@@ -109,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
     from ..agent.agent import serve
     from ..agent.listener import SocketInUse
     from ..agent.node import Settings
+    from ..agent.ownership import NodeOfAnother
     from ..agent.succession import Refused, Withdrawn
     from ..agent.systemd import BadVariable, Manager
     from ..agent.trusted_path import UntrustedPath
@@ -142,6 +143,10 @@ def run(args: argparse.Namespace) -> int:
             str(error),
             "`netloom status` shows the agent that runs; `netloom down` stops it",
             code="journal-in-use",
+        ) from None
+    except NodeOfAnother as error:
+        raise CommandFailed(
+            f"{error}; nothing was changed", error.another.advice(args.state_dir), code="node-of-another"
         ) from None
     except Refused as error:
         raise CommandFailed(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..agent.client import AgentError, Connection, NotRunning
 from ..agent.info import Info
-from ..cni.files import read_document
+from ..journal.lock import holder as holder_of
 from .failure import CommandFailed
 from .status import DEADLINE
 
@@ -244,16 +244,5 @@ def _handle(process: int, place: Place) -> int:
 
 
 def holder(place: Place) -> int | None:
-    """The process that has the journal, also while it does not listen yet.
-
-    It has left its number in the lock's file; that it still holds the lock is the kernel's word.
-    """
-    try:
-        path = os.path.join(place.state_dir, "journal.db.lock")
-        process, inode = read_document(path).decode().strip(), os.stat(path).st_ino
-        with open("/proc/locks") as locks:
-            # 1: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF
-            held = {(fields[1], fields[4], fields[5].rpartition(":")[2]) for fields in map(str.split, locks)}
-    except (OSError, ValueError, IndexError):
-        return None
-    return int(process) if ("FLOCK", process, str(inode)) in held else None
+    """The process that has the journal, also while it does not listen yet."""
+    return holder_of(os.path.join(place.state_dir, "journal.db"))

@@ -79,6 +79,7 @@ def report(args: argparse.Namespace) -> Status:
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
             *(_of_missing(args, kept, Found(tuple(networks), tuple(problems)), attached) if absent else ()),
+            *(() if agent else _of_owner(args.state_dir)),
             *findings.of_networks(described, unreadable, args.conf_dir),
             *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),
             *clashing,
@@ -171,6 +172,24 @@ def _clashes(known: Ledger, host: Host) -> list[Finding]:
     from ..agent.clashes import clashes
 
     return clashes(known, host)
+
+
+def _of_owner(state_dir: str) -> Iterator[Finding]:
+    """Of a node that belongs to an agent with another state directory. One that runs has asked itself."""
+    from ..agent import ownership
+
+    try:
+        with Namespace.own() as host:
+            another = ownership.another_at(host, state_dir, ownership.identity_of(journal_path(state_dir)))
+    except KernelError:
+        return  # as for an ordinary user, who may not ask
+    if another is not None:
+        yield Finding(
+            code=ownership.CODE,
+            text=another.text(),
+            next=another.advice(state_dir),
+            subject=another.state_dir,
+        )
 
 
 def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:

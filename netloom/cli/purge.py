@@ -18,6 +18,7 @@ from ..agent.install import PLUGIN, RECEIPT, receipt
 from ..agent.kept_networks import STORE
 from ..agent.node import boot_id, namespace_of
 from ..agent.orphan_table import FILE as ORPHANS
+from ..agent.ownership import another_at, identity_of
 from ..agent.planned import readable_plan, remnants_of
 from ..journal import Attachment, Damaged, Journal, Ledger, Unwritable
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
@@ -62,14 +63,19 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     plugins = [*files.plugins, *(os.path.join(it, PLUGIN) for it in plugin_dirs())]
     files.remove_networks()
     done.kept += networks.kept_beside(done.kept)
+    identity = identity_of(journal_path(place.state_dir))
     known = _attachments(place, done)
     for removed, kept in (remove_results(cache_dir, known), remove_namespaces(cache_dir)):
         done.removed += removed
         done.kept += kept
     with Namespace.own() as host:
-        _links(host, done)
-        _table(host, done)
-        _own_addresses(host, done)
+        another = another_at(host, place.state_dir, identity)
+        if another is None:
+            _links(host, done)
+            _table(host, done)
+            _own_addresses(host, done)
+        else:
+            done.kept.append(Kept("nft table, links", another.text()))
     if done.failed:
         return done  # the journal is needed to try again
     files.remove_others()

@@ -46,6 +46,7 @@ from .up_requirements import (
     make_state_dir,
     require_library,
     require_nameable,
+    require_own_node,
     require_plugin,
     require_trusted,
 )
@@ -121,6 +122,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "changed, rename the network, or use a pool that overlaps a network of this host",
     )
     parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="take over a host whose nft table and links belong to a stopped agent with another --state-dir; "
+        "its containers keep their networks and become orphaned",
+    )
+    parser.add_argument(
         "--timeout",
         type=seconds,
         default=15.0,
@@ -152,6 +159,7 @@ def run(args: argparse.Namespace) -> int:
         require_booted()
     if not args.no_agent:
         require_library()
+    require_own_node(args.state_dir, adopts=args.adopt)
     make_state_dir(args.state_dir)
     with undisturbed(place, args.timeout):
         up, decision = done(args, place, plugin)

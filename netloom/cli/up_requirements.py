@@ -6,10 +6,13 @@ import argparse
 import os
 
 from ..agent.install import NotBuilt, shipped_plugin
+from ..agent.ownership import CODE as ANOTHER
+from ..agent.ownership import adopt, another_at, identity_of
 from ..cni.files import make_directories
 from ..kernel import Namespace
 from .agent_process import Place
 from .failure import CommandFailed, UsageError
+from .journal import journal_path
 from .place import nameable
 
 
@@ -38,6 +41,19 @@ def require_trusted(place: Place) -> None:
         raise CommandFailed(
             f"{error}; nothing was done", error.weakness.remedy, code="path-untrusted"
         ) from None
+
+
+def require_own_node(state_dir: str, *, adopts: bool) -> None:
+    """Two agents on one host would take each other's links and rules for nobody's."""
+    with Namespace.own() as host:
+        another = another_at(host, state_dir, identity_of(journal_path(state_dir)))
+        if another is None:
+            return
+        if not adopts or another.process is not None:
+            raise CommandFailed(
+                f"{another.text()}; nothing was changed", another.advice(state_dir), code=ANOTHER
+            )
+        adopt(host)
 
 
 def make_state_dir(path: str) -> None:

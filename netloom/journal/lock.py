@@ -10,7 +10,7 @@ import fcntl
 import os
 from contextlib import suppress
 
-from ..cni.files import make_directories
+from ..cni.files import make_directories, read_document
 from .errors import InUse, LockNotAFile, Unwritable
 from .kinds import other_than_file
 
@@ -64,3 +64,19 @@ def _hold(fd: int, path: str) -> None:
     with suppress(OSError):  # a full disk need not keep us from holding it
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+
+
+def holder(path: str) -> int | None:
+    """The process that has the journal at a path; None if nobody has, or nobody who can be seen from here.
+
+    It has left its number in the lock's file; that it still holds the lock is the kernel's word.
+    """
+    try:
+        lock = f"{path}.lock"
+        process, inode = read_document(lock).decode().strip(), os.stat(lock).st_ino
+        with open("/proc/locks") as locks:
+            # 1: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF
+            held = {(fields[1], fields[4], fields[5].rpartition(":")[2]) for fields in map(str.split, locks)}
+    except (OSError, ValueError, IndexError):
+        return None
+    return int(process) if ("FLOCK", process, str(inode)) in held else None

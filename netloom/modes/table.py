@@ -75,6 +75,8 @@ KEPT = 86400
 # Chains of networks, beside the table.
 LEAVE = "leave-"
 KEEP_APART = "apart-"
+# The chain that says whose the table is.
+OWNER = "owner"
 
 TABLE = NftTable(
     "inet",
@@ -183,7 +185,7 @@ chain leaving {{
     ip6 saddr vmap @leaving6
 }}
 """,
-    beside=(LEAVE, KEEP_APART),
+    beside=(LEAVE, KEEP_APART, OWNER),
     arp=f"""
 chain answers {{
     type filter hook input priority filter; policy accept;

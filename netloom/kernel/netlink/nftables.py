@@ -117,8 +117,11 @@ def read_table(connection: Connection, family: str, name: str) -> str | None:
     answer = _answer(connection, _GET_TABLE, _header(family) + text(_TABLE_NAME, name))
     if answer is None:
         return None
-    data = Attributes(answer[4:]).raw(_TABLE_USERDATA) or b""
-    # Not netlink attributes: a byte for the kind, a byte for the length.
+    return _comment(Attributes(answer[4:]).raw(_TABLE_USERDATA) or b"")
+
+
+def _comment(data: bytes) -> str:
+    """Not netlink attributes: a byte for the kind, a byte for the length."""
     while len(data) >= 2:
         kind, length = data[0], data[1]
         if kind == _COMMENT:
@@ -248,6 +251,12 @@ def read_spelled_rules(connection: Connection, family: str, table: str, chain: s
     found = [spelled(one.raw(_RULE_EXPRESSIONS) or b"") for one in listed]
     rules = tuple(rule for rule in found if rule is not None)
     return rules if rules and len(rules) == len(found) else None
+
+
+def read_comments(connection: Connection, family: str, table: str, chain: str) -> list[str]:
+    """Of a chain's rules, in their order, as far as they have some."""
+    found = (_comment(one.raw(_RULE_USERDATA) or b"") for one in _rules(connection, family, table, chain))
+    return [it for it in found if it]
 
 
 def _rules(connection: Connection, family: str, table: str, chain: str) -> list[Attributes]:
