@@ -145,12 +145,10 @@ class Obstacle(NamedTuple):
     """What keeps an agent from making its socket: something in the way, or a file system."""
 
     place: str
-    kind: Literal["file", "read-only"]
+    kind: Literal["not a socket", "not a directory", "read-only"]
 
     def __str__(self) -> str:
-        if self.kind == "read-only":
-            return f"{self.place} is read-only"
-        return f"{self.place} is in the way"
+        return f"{self.place} is {self.kind}"
 
     @property
     def remedy(self) -> str:
@@ -162,12 +160,12 @@ class Obstacle(NamedTuple):
 def obstacle_at(path: str) -> Obstacle | None:
     """None if nothing keeps a process of root's from making a socket there."""
     if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
-        return Obstacle(path, "file")
+        return Obstacle(path, "not a socket")
     directory = os.path.dirname(path)
     while not os.path.lexists(directory):
         directory = os.path.dirname(directory)
     if not os.path.isdir(directory):
-        return Obstacle(directory, "file")
+        return Obstacle(directory, "not a directory")
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         return Obstacle(directory, "read-only")
     return None
