@@ -244,12 +244,20 @@ class Town:
         run_in(self.beyond, "ip", "-6", "route", "add", "2001:db8::/64", "via", NODE_TO_BEYOND[IPV6])
 
     def _wire(self, name: str, near: dict[str, str], there: Namespace, far: dict[str, str]) -> None:
+        """Both ends know each other for ever: nothing that fills the machine's one table of neighbours, in
+        whichever namespace, keeps the first packet from its way.
+        """
         path = f"/proc/{os.getpid()}/fd/{there.fileno()}"
-        self.node.inside("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", path)
-        for place, link, addresses in ((self.node.namespace, name, near), (there, "eth0", far)):
+        ours, theirs = ("address", "02:00:00:00:00:01"), ("address", "02:00:00:00:00:02")
+        peer = ("peer", "name", "eth0", *theirs, "netns", path)
+        self.node.inside("ip", "link", "add", name, *ours, "type", "veth", *peer)
+        ends = ((self.node.namespace, name, near, far, theirs), (there, "eth0", far, near, ours))
+        for place, link, addresses, others, (_, mac) in ends:
             run_in(place, "ip", "addr", "add", f"{addresses[IPV4]}/24", "dev", link)
             run_in(place, "ip", "addr", "add", f"{addresses[IPV6]}/64", "dev", link, "nodad")
             run_in(place, "ip", "link", "set", link, "up")
+            for other in others.values():
+                run_in(place, "ip", "neigh", "add", other, "lladdr", mac, "dev", link, "nud", "permanent")
         run_in(there, "ip", "link", "set", "lo", "up")
 
     @property
