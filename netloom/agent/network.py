@@ -339,7 +339,7 @@ def _as_written(value: object) -> str:
 
 
 def hint(key: str, meant: str) -> str:
-    return f"nobody reads `{shortened(key)}` (is `{meant}` meant?)"
+    return f"unknown key `{shortened(key)}`; did you mean `{meant}`?"
 
 
 @cache
@@ -348,7 +348,7 @@ def _known_keys() -> frozenset[str]:
 
 
 def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Keys that nobody reads, and that look like one of ours; with that one."""
+    """Unknown keys that look like one of ours; with that one."""
     unknown = config.keys() - (known := _known_keys())
     if not unknown:
         return []

@@ -11,6 +11,7 @@ import msgspec
 
 from .. import __version__
 from ..findings import Finding
+from .conditions import Condition
 from .exposition import CONTENT_TYPE, exposition
 from .http import Page
 from .liveness import stuck
@@ -18,9 +19,11 @@ from .node import Node
 from .obstacles import Judge, Obstacles
 from .readings import readings
 from .shared import Shared
-from .web import Make, Web
+from .web import Make, Web, shown
 
 _JSON = "application/json"
+# The condition's key.
+_WEB = "web"
 _INDEX = f"""netloom {__version__}
 /metrics   for Prometheus
 /livez     whether the agent makes progress
@@ -47,7 +50,9 @@ class Pages:
             "/livez": self._livez,
             "/readyz": self._readyz,
         }
-        self._web = None if node.settings.web is None else Web(node.settings.web, pages)
+        self._web = None
+        if node.settings.web is not None:
+            self._web = Web(node.settings.web, pages, heard=self._heard, again=node.settings.tick)
 
     def open(self) -> None:
         if self._web is not None:
@@ -59,6 +64,12 @@ class Pages:
             await self._web.close()
         for asked in (self._exposed, self._obstacles, self._stuck, self._judge):
             await asked.close()
+
+    def _heard(self, error: OSError | None) -> None:
+        if error is None or self._web is None:
+            self._node.conditions.pop(_WEB, None)
+        else:
+            self._node.conditions[_WEB] = Condition(_unavailable(self._web.address, error))
 
     async def _index(self, _: Mapping[str, str]) -> Page:
         return Page(_INDEX.encode())
@@ -79,6 +90,18 @@ class Pages:
         if network is not None and not found.knows(network):
             return msgspec.structs.replace(page, status=404)
         return page
+
+
+def _unavailable(address: tuple[str, int], error: OSError) -> Finding:
+    where, port = shown(address), address[1]
+    return Finding(
+        code="metrics-unavailable",
+        severity="warning",
+        subject=where,
+        text=f"metrics and health cannot be served at {where}: {error.strerror}",
+        next=f"`ss -ltnp sport = :{port}` shows which process listens there: stop it, or start the agent "
+        "with another --metrics-listen; the agent tries again at every tick",
+    )
 
 
 def _judged(what: str, findings: Sequence[Finding]) -> Page:

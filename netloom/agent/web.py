@@ -35,7 +35,11 @@ Make: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Page]]
 
 
 class Web:
-    """`pages` are by their paths. `patience` is for a request to arrive, and for an answer to be taken."""
+    """`pages` are by their paths. `patience` is for a request to arrive, and for an answer to be taken.
+
+    `heard` gets the error of every attempt to listen, and None when one has succeeded. `again` is the time
+    between two attempts.
+    """
 
     def __init__(
         self,
@@ -45,8 +49,12 @@ class Web:
         patience: float = 5.0,
         silence: float = _SILENCE,
         limit: int | None = None,
+        heard: Callable[[OSError | None], None] | None = None,
+        again: float = _AGAIN,
     ) -> None:
         self.address = address
+        self._heard = heard
+        self._again = again
         self._pages = pages
         self._patience = patience
         self._silence = silence
@@ -81,7 +89,11 @@ class Web:
                         "metrics and health cannot be had at %s yet: %s", shown(self.address), error.strerror
                     )
                 told = True
-                await asyncio.sleep(_AGAIN)
+                if self._heard is not None:
+                    self._heard(error)
+                await asyncio.sleep(self._again)
+        if self._heard is not None:
+            self._heard(None)
         self._server = await asyncio.start_server(
             self._take, sock=listening, limit=_HEAD_MAX, backlog=_AT_ONCE
         )

@@ -62,6 +62,15 @@ ENTRIES = (
         "Do as the message says; the agent's log tells more.",
     ),
     _entry(
+        "metrics-unavailable",
+        "metrics and health cannot be served",
+        "The agent cannot listen at the address of `--metrics-listen`: another process has the port, or no "
+        "link has the address. Attaching and detaching work; `/metrics`, `/livez` and `/readyz` are not "
+        "served, or are served by the other process.",
+        "Stop the other process, or start the agent with another `--metrics-listen`. The agent tries again "
+        "at every tick.",
+    ),
+    _entry(
         "queued-dels",
         "DELs wait for an agent",
         "Containers were deleted while no agent answered; the plugin has written that down.",
@@ -127,8 +136,9 @@ ENTRIES = (
     ),
     _entry(
         "network-typo",
-        "a key that nobody reads",
-        "The network's file has a key that looks like a misspelled one. It has no effect.",
+        "an unknown key",
+        "The network's file has a key that netloom does not know, and that looks like one that it does. It "
+        "has no effect.",
         "Spell it as the message says, or remove it.",
     ),
     _entry(

@@ -199,7 +199,15 @@ def test_an_agent_serves_though_its_address_is_taken(node: Node) -> None:
     with node.namespace.entered():
         taken = socket.create_server(("127.0.0.1", PORT))
     with taken:
-        node.start("--conf-dir", str(conf_dir(node, node.config())))
+        node.start("--tick", "0.1", "--conf-dir", str(conf_dir(node, node.config())))
         node.add(node.container())
+        assert eventually(lambda: findings(node) == [("metrics-unavailable", "warning")])
+        assert node.plugin("STATUS").status == 0
     assert eventually(lambda: is_there(node))
     assert ask(node, "/readyz").status == 200
+    assert findings(node) == []
+
+
+def findings(node: Node) -> list[tuple[str, str]]:
+    """What the agent tells whoever asks it by its socket."""
+    return [(it["code"], it["severity"]) for it in node.info()["findings"]]

@@ -121,7 +121,7 @@ def test_up_advises_no_options_where_none_were_given(machine: Machine) -> None:
 def test_a_misspelled_key_is_named_wherever_it_is_in_the_way(machine: Machine) -> None:
     machine.conflist.write_text(machine.conflist.read_text().replace('"pools"', '"pool"'))
     container = machine.node.container()
-    hint = "is `pools` meant?"
+    hint = "unknown key `pool`; did you mean `pools`?"
     assert hint in machine.cni("add", container, "--json").error["error"]
     assert hint in machine.up("--json").error["error"]
     assert hint in finding(machine, "status", "network-broken")["text"]

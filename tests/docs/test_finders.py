@@ -19,6 +19,7 @@ OF_STATUS = (
     "agent/clashes.py",
     "agent/orphans.py",
     "agent/own_objects.py",
+    "agent/pages.py",
     "agent/troubles.py",
     "cli/agent_presence.py",
     "cli/network_order.py",

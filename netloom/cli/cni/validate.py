@@ -33,7 +33,7 @@ class Validated(Struct, frozen=True, rename="camel"):
     plugins: Annotated[list[str], Meta(description="types of its plugins, in their order")]
     capabilities: Annotated[list[str], Meta(description="capabilities that it declares")]
     errors: Annotated[list[str], Meta(description="what is wrong; none if it is sound")]
-    warnings: Annotated[list[str], Meta(description="keys that nobody reads and that look like one of ours")]
+    warnings: Annotated[list[str], Meta(description="unknown keys that look like one of netloom's")]
 
 
 OUTPUT = list[Validated]
