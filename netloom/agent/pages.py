@@ -5,6 +5,7 @@ Each is made once at a time, however many ask: whoever comes while it is being m
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -94,13 +95,16 @@ class Pages:
 
 def _unavailable(address: tuple[str, int], error: OSError) -> Finding:
     where, port = shown(address), address[1]
+    cause = f"`ss -ltnp sport = :{port}` shows which process listens there: stop it"
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        cause = f"give a link of this host the address {address[0]}"
     return Finding(
         code="metrics-unavailable",
         severity="warning",
         subject=where,
         text=f"metrics and health cannot be served at {where}: {error.strerror}",
-        next=f"`ss -ltnp sport = :{port}` shows which process listens there: stop it, or start the agent "
-        "with another --metrics-listen; the agent tries again at every tick",
+        next=f"{cause}, or start the agent with another --metrics-listen; the agent tries again at every "
+        "tick",
     )
 
 
