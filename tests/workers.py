@@ -37,6 +37,7 @@ LONG = (
     "tests/docs/test_site.py",
     "tests/crash/test_agent_and_plugin.py",
     "tests/crash/test_upgrade.py",
+    "tests/test_without_ipv6.py",
     "tests/test_fullkernel.py",
     "tests/agent/test_handover.py",
     "tests/plugin/test_memory.py",

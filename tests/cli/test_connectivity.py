@@ -711,3 +711,15 @@ def test_a_container_that_answers_in_the_gateways_place_is_not_taken_for_it(mach
         return [it["code"] for it in machine.run("status", "--json").document["findings"]]
 
     assert eventually(lambda: "address-clash" in findings())
+
+
+def test_on_a_host_that_has_ipv6_alone_both_families_work(bare: Machine) -> None:
+    """Without any IPv4 address but that of its loopback."""
+    for line in ("link add up0 type bridge", "link set up0 up", "address add 2001:db8::1/64 dev up0 nodad"):
+        bare.node.inside("ip", *line.split())
+    bare.brought_up()
+    done = run(bare, *only("ping", "tcp", "host"))
+    assert (done.status, rows(done.document, result="failed")) == (0, [])
+    passed = {(it["what"], it["family"]) for it in rows(done.document, result="passed")}
+    assert passed == {(what, family) for what in ("ping", "tcp", "host") for family in ("ipv4", "ipv6")}
+    assert bare.run("status", "--json").document["findings"] == []

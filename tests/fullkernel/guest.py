@@ -91,14 +91,21 @@ class Guest:
     """
 
     def __init__(
-        self, command: Sequence[str], shared: Iterable[Path], deadline: float, kernel: Path | None = None
+        self,
+        command: Sequence[str],
+        shared: Iterable[Path],
+        deadline: float,
+        kernel: Path | None = None,
+        parameters: Sequence[str] = (),
     ) -> None:
+        """`parameters` are the kernel's, such as ipv6.disable=1."""
         chosen = kernel or newest_kernel()
         if chosen is None:
             raise FileNotFoundError("no kernel in /boot with modules in /lib/modules")
         self.kernel = chosen
         self.deadline = deadline
         self.expired = False
+        self._parameters = parameters
         # /usr, because every command of a test is started from there.
         self._shares = _outermost([Path("/usr"), *shared])
         self._command = [word.replace("{exchange}", str(_EXCHANGE_IN_GUEST)) for word in command]
@@ -172,6 +179,7 @@ class Guest:
             *("--run", str(self.kernel), "--disable-kvm", "--force-9p", "--name", "fullkernel"),
             *("--rwdir", shlex.quote(exchange), "--verbose", "--append", "loglevel=4"),
             *("--append", f"modprobe.blacklist={_UNUSED_HARDWARE}"),
+            *(word for it in self._parameters for word in ("--append", shlex.quote(it))),
             f"--qemu-opts={' '.join(quoted)}",
             *("--exec", f"sh {_EXCHANGE_IN_GUEST}/start"),
         ]
