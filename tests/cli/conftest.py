@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .machine import Machine
+from .machine import Machine, plain_etc
 from .stage import HangingPlugin, Stage
 
 
@@ -36,17 +34,8 @@ def bound_by_permissions() -> tuple[str, ...]:
 @pytest.fixture
 def own_etc() -> Iterator[Path]:
     """An /etc of the test's own, in which no service and no runtime of this machine is configured."""
-    with tempfile.TemporaryDirectory(prefix="etc-", dir="/run") as directory:
-        for name in ("upper", "work"):
-            os.mkdir(f"{directory}/{name}")
-        layers = f"lowerdir=/etc,upperdir={directory}/upper,workdir={directory}/work"
-        subprocess.run(["mount", "-t", "overlay", "etc", "-o", layers, "/etc"], check=True)
-        try:
-            for name in ("containerd", "crio", "containers", "sysctl.d", "NetworkManager", "systemd"):
-                shutil.rmtree(f"/etc/{name}", ignore_errors=True)
-            yield Path("/etc")
-        finally:
-            subprocess.run(["umount", "--lazy", "/etc"], check=True)
+    with plain_etc() as path:
+        yield path
 
 
 @pytest.fixture

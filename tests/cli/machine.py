@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
+import tempfile
 import termios
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +34,22 @@ def up_to_date(asked: Callable[[], Outcome]) -> Outcome:
 
     assert eventually(is_whole), outcomes[-1]
     return outcomes[-1]
+
+
+@contextmanager
+def plain_etc() -> Iterator[Path]:
+    """An /etc in which no service and no runtime of this machine is configured."""
+    with tempfile.TemporaryDirectory(prefix="etc-", dir="/run") as directory:
+        for name in ("upper", "work"):
+            os.mkdir(f"{directory}/{name}")
+        layers = f"lowerdir=/etc,upperdir={directory}/upper,workdir={directory}/work"
+        subprocess.run(["mount", "-t", "overlay", "etc", "-o", layers, "/etc"], check=True)
+        try:
+            for name in ("containerd", "crio", "containers", "sysctl.d", "NetworkManager", "systemd"):
+                shutil.rmtree(f"/etc/{name}", ignore_errors=True)
+            yield Path("/etc")
+        finally:
+            subprocess.run(["umount", "--lazy", "/etc"], check=True)
 
 
 class Machine:
