@@ -11,6 +11,7 @@ from functools import partial
 from ..cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
 from ..cni.skel import Request
 from ..failpoints import reach
+from ..journal import Damaged, JournalError, Unwritable
 from . import intents
 from .add import add
 from .caller import caller_of
@@ -51,9 +52,12 @@ class Answers:
         try:
             verb = skel.judge_environment(environment)
             if verb == "DEL":
-                for key in intents.keys_of(self._node, message):
-                    subject.key = key
-                    await self._delete(key, message, netns, course)
+                try:
+                    for key in intents.keys_of(self._node, message):
+                        subject.key = key
+                        await self._delete(key, message, netns, course)
+                except (Damaged, Unwritable) as cause:
+                    self._queue(message, cause)
                 reply = Reply(0, b"")
             else:
                 config = skel.judge_config(message.body)
@@ -102,6 +106,12 @@ class Answers:
         reach("del.judged")
         await delete(node, key, netns, course, keep=lambda: intents.keep(node.settings.intents, message))
         reach("del.answered")
+
+    def _queue(self, message: Message, cause: JournalError) -> None:
+        """A DEL that the journal keeps from being done waits, as one does that finds no agent."""
+        intents.keep(self._node.settings.intents, message)
+        self._node.counters["queued"] += 1
+        log.warning("a DEL was queued, since the journal cannot be used: %s", cause)
 
     @staticmethod
     def _require_namespace(request: Request, message: Message) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .collecting import collect_now
 from .info import info
 from .repairing import repair
-from .settling import settle
+from .settling import settle, unwritten
 
 if TYPE_CHECKING:
     from .node import Node
@@ -23,4 +23,5 @@ QUESTIONS: Mapping[str, Question] = {
     "info": info,
     "repair": repair,
     "settle": settle,
+    "unwritten": unwritten,
 }

@@ -29,12 +29,13 @@ from .failure import UsageError, warn
 from .moments import moment, shown
 from .output import say
 from .place import add_conf_dir, add_place, intents_dir
-from .settling import settle
+from .settling import settle, unwritten
 from .status import FAILED
 from .views import print_json
 
 if TYPE_CHECKING:
     from ..agent.networks import NodeNetwork
+    from ..journal import Operation
 
 OUTPUT = Explanation
 
@@ -102,12 +103,14 @@ def _explained(args: argparse.Namespace, word: str) -> Explanation:
     if args.at is not None and args.at > time.time() + _LEEWAY:
         raise UsageError(f"--at {shown(args.at)} is in the future", "give a time that has been")
     behind = settle(args.socket)
-    found = _of_something(args, word)
+    # What the disk does not take, the agent knows.
+    found = _of_something(args, word, unwritten(args.socket) if behind else [])
     return replace(found, behind=behind) if behind else found
 
 
-def _of_something(args: argparse.Namespace, word: str) -> Explanation:
+def _of_something(args: argparse.Namespace, word: str, unwritten: list[Operation]) -> Explanation:
     """What is not needed for the answer is not loaded: somebody waits for it."""
+    from ..journal import in_memory
     from ..kernel import Namespace
     from .journal import ledger
     from .queued import queued
@@ -118,7 +121,11 @@ def _of_something(args: argparse.Namespace, word: str) -> Explanation:
         raise UsageError(
             f"--at is for an address, and {word!r} is none", "leave --at out, or give an address"
         )
-    with ledger(args) as journal, Namespace.own() as host:
+    with ledger(args) as written, Namespace.own() as host:
+        journal = written
+        if written is not None and unwritten:
+            journal = in_memory(written.connection)
+            journal.record(unwritten)
         dels = queued(intents_dir(args))
         if ip is not None:
             from ..journal import empty

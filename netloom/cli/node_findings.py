@@ -24,6 +24,7 @@ from .journal import journal_path
 from .node_document import NetworkStatus, PoolStatus, Unreadable
 
 if TYPE_CHECKING:
+    from ..agent.ownership import Another
     from ..kernel import Difference
 
 # Of a pool: this much of it held, and it is nearly used up.
@@ -93,6 +94,12 @@ def of_paths(state_dir: str, socket: str) -> Iterator[Finding]:
         if weak is not None:
             text = str(UntrustedPath(what, weak))
             yield Finding(code="path-untrusted", text=text, next=weak.remedy, subject=it)
+
+
+def of_another(owner: Another, state_dir: str) -> Finding:
+    return Finding(
+        code="node-of-another", text=owner.text(), next=owner.advice(state_dir), subject=owner.state_dir
+    )
 
 
 def of_journal(error: CommandFailed, state_dir: str) -> Finding:

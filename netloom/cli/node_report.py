@@ -184,12 +184,7 @@ def _of_owner(state_dir: str) -> Iterator[Finding]:
     except KernelError:
         return  # as for an ordinary user, who may not ask
     if another is not None:
-        yield Finding(
-            code=ownership.CODE,
-            text=another.text(),
-            next=another.advice(state_dir),
-            subject=another.state_dir,
-        )
+        yield findings.of_another(another, state_dir)
 
 
 def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:

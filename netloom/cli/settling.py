@@ -7,7 +7,12 @@ it is.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..agent.client import AgentError, Connection
+
+if TYPE_CHECKING:
+    from ..journal import Operation
 
 # An agent that is well takes a round trip and a commit; the person waits for one that is not.
 _PATIENCE = 1.0
@@ -27,3 +32,16 @@ def settle(socket: str) -> str:
         known = "there is no question" not in str(error)
         return f"{error}: what happened last may be missing here" if known else ""
     return ""
+
+
+def unwritten(socket: str) -> list[Operation]:
+    """What the agent has in memory, since the disk does not take it. Nothing, if it cannot be asked."""
+    import msgspec
+
+    from ..journal import Operation
+
+    try:
+        with Connection(socket, _PATIENCE) as connection:
+            return msgspec.json.decode(connection.ask("unwritten"), type=list[Operation])
+    except (AgentError, msgspec.MsgspecError):
+        return []

@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 
 from ..failpoints import reach
 from ..waiting import until_done
-from . import file
+from . import file, search
 from .astray import Astray
 from .causes import NotCheckpointed, name_of
 from .errors import Closed
@@ -42,6 +42,8 @@ Change = Callable[[Ledger], T]
 _LOG_PATIENCE = 0.2
 _LOG_TOGETHER = 64
 _LOG_LATEST = 1.0
+# So many wait for a disk that takes nothing; of more, the oldest are dropped.
+_WAITING = 1000
 # After so many commits, the WAL is folded into the file as soon as nothing else is to be done; after so many
 # more, at once. SQLite would do it, too, and say nothing if it fails.
 _FOLD_AFTER, _FOLD_LATEST = 200, 2000
@@ -111,6 +113,8 @@ class Journal:
         # Nothing in it is a nudge: there is something else to look at.
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._operations: list[Operation] = []
+        # How many were dropped since the disk last took something, and from when to when they were.
+        self._dropped: tuple[int, float, float] | None = None
         self._logged = 0.0
         self._lock = threading.Lock()
         self._closing = False
@@ -198,6 +202,11 @@ class Journal:
             if len(self._operations) == 1:
                 self._logged = time.monotonic()
                 self._jobs.put(None)
+
+    def unwritten(self) -> list[Operation]:
+        """What was logged and is not in the file, the oldest first: the disk may not take it."""
+        with self._lock:
+            return list(self._operations)
 
     def flush(self) -> Answer[None]:
         """Answered when all that was logged is on disk: whoever reads the file then misses nothing.
@@ -318,6 +327,7 @@ class Journal:
         if self.timed is not None:
             self.timed(ended - began, self._waits_for_disk)
         if cause is None:
+            self._dropped = None
             self._commits += 1
             self.trouble = ""
             self.written = time.monotonic()
@@ -335,7 +345,15 @@ class Journal:
             self._fold("TRUNCATE")  # it may be the WAL itself that fills the disk: the next one has space
         with self._lock:  # the log of what happened can wait for better days, but not without end
             if not self._closing:
-                self._operations = [*operations, *self._operations][-1000:]
+                waiting = [*operations, *self._operations]
+                self._operations = waiting[-_WAITING:]
+                self._drop(waiting[:-_WAITING])
+
+    def _drop(self, operations: list[Operation]) -> None:
+        """These are in no log. That they were is written down as soon as the disk takes anything."""
+        if operations:
+            count, began, _ = self._dropped or (0, operations[0].started, 0.0)
+            self._dropped = (count + len(operations), began, operations[-1].started)
 
     def _try(self, jobs: list[_Job], operations: list[Operation]) -> Exception | None:
         """All or nothing; what is wrong with one job is that job's alone."""
@@ -352,6 +370,8 @@ class Journal:
                     self._write(job)
             if operations:
                 Ledger(connection).record(operations)
+            if self._dropped is not None:
+                search.note_gap(Ledger(connection), *self._dropped)
             reach("journal.written")
             connection.execute("COMMIT")
             reach("journal.committed")

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from ..cni import AttachmentKey
 from .ledger import Ledger
 from .records import Operation, Seconds
@@ -23,6 +25,9 @@ _TABLES = ("attachment", "operation")
 _BEFORE_START = frozenset({"UNDO", "REPLAY"})
 # What an agent writes down when another one takes its place.
 _HANDOVER = "handing over"
+# The fact that has the gaps of the log, and how many of them.
+_GAP = "operations_lost"
+_GAPS = 10
 
 
 class Named(NamedTuple):
@@ -167,6 +172,27 @@ def outages(ledger: Ledger, *, is_down: bool = False) -> list[Outage]:
         return [*found, Outage(stopped, None, True)]
     last = None if is_seamless or not is_down else _last_before(ledger, ledger.last_operation() + 1)
     return found if last is None else [*found, Outage(last, None, False)]
+
+
+class Gap(NamedTuple):
+    """Operations that are in no log, since the disk did not take them."""
+
+    operations: int
+    began: float
+    ended: float
+
+
+def note_gap(ledger: Ledger, count: int, began: float, ended: float) -> None:
+    """Of many gaps, the latest are known."""
+    found = [*gaps(ledger), Gap(count, began, ended)][-_GAPS:]
+    ledger.set_fact(_GAP, msgspec.json.encode(found).decode())
+
+
+def gaps(ledger: Ledger) -> list[Gap]:
+    try:
+        return msgspec.json.decode(ledger.fact(_GAP) or "[]", type=list[Gap])
+    except msgspec.MsgspecError:  # somebody else wrote it
+        return []
 
 
 def ended_uncleanly(ledger: Ledger) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,6 +117,30 @@ def test_add_after_a_del_on_a_full_disk_is_not_the_old_attachment(node: Node, di
     assert eventually(lambda: node.intents() == [])
     assert len(node.links()) == 1
     assert is_consistent(node)
+
+
+def explained(node: Node, word: str) -> Any:
+    done = subprocess.run(
+        node.command(str(NETLOOM), "explain", word, "--json"),
+        env=node.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return json.loads(done.stdout)
+
+
+def test_an_add_that_a_full_disk_refused_is_explained_then_and_later(node: Node, disk: SmallDisk) -> None:
+    container = node.container()
+    disk.fill()
+    assert node.plugin("ADD", container).code == 5
+    disk.fill()  # what the journal has given back
+    for _ in range(2):
+        told = explained(node, container)
+        assert [(it["verb"], it["code"]) for it in told["operations"] if it["verb"] == "ADD"] == [("ADD", 5)]
+        assert "add-failed" in [it["code"] for it in told["findings"]]
+        disk.empty()
+        assert eventually(lambda: "ADD" in [it.verb for it in node.ledger().operations()])
 
 
 def test_a_restart_on_a_full_disk_does_not_bring_back_what_was_deleted(node: Node, disk: SmallDisk) -> None:
@@ -384,6 +411,38 @@ def test_a_second_agent_on_the_journal_refuses_to_start(running: Node) -> None:
     assert "in use" in done.stderr
     running.add(running.container())
     assert running.audit() == []
+
+
+def damage(node: Node) -> None:
+    """So that every question about attachments fails, also for who has the file open."""
+    with closing(sqlite3.connect(journal(node), isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET rootpage = 987654 WHERE name = 'attachment'")
+        (version,) = connection.execute("PRAGMA schema_version").fetchone()
+        connection.execute(f"PRAGMA schema_version = {version + 1}")
+
+
+@pytest.mark.parametrize("config", [True, False], ids=["with its network", "without it"])
+def test_del_with_a_journal_that_was_damaged_under_its_agent_is_queued(node: Node, config: bool) -> None:
+    node.start()
+    container = node.container()
+    node.add(container)
+    node.kill()
+    copy = journal(node).read_bytes()
+    wal = journal(node).with_name("journal.db-wal").read_bytes()
+    node.start()
+    damage(node)
+    assert node.plugin("ADD", node.container()).code == 5
+    node.delete(container, None if config else b"{}")
+    assert len(node.intents()) == 1
+    # With a copy of the journal, it is done by the next agent.
+    node.kill()
+    journal(node).write_bytes(copy)
+    journal(node).with_name("journal.db-wal").write_bytes(wal)
+    node.start()
+    assert eventually(lambda: node.intents() == [])
+    assert node.links() == []
+    assert is_consistent(node)
 
 
 def test_rows_of_a_pool_that_is_no_longer_configured_can_be_deleted(running: Node) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from netloom.journal import (
     Closed,
@@ -31,6 +32,7 @@ from netloom.journal import (
     in_memory,
     read_only,
     schema,
+    search,
 )
 
 from .rows import SCOPE, attachment, ip, operation, reserve
@@ -535,3 +537,19 @@ def test_what_is_tried_in_a_copy_stays_there(journal: Journal) -> None:
     assert [it.key.container_id for it in copy.places()] == ["web", "db"]
     copy.connection.close()
     assert names(journal) == ["web"]
+
+
+def test_operations_that_wait_for_the_disk_are_known_and_those_that_were_too_many_are_counted(
+    journal: Journal,
+) -> None:
+    logged = [replace(operation("web"), started=float(number)) for number in range(1500)]
+    with somebody_writing(journal):
+        for it in logged:
+            journal.log(it)
+        with pytest.raises(Unwritable):
+            journal.flush().result(5)
+        assert [it.started for it in journal.unwritten()] == [it.started for it in logged[500:]]
+    journal.flush().result(5)
+    assert journal.unwritten() == []
+    assert journal.ask(search.gaps).result(5) == [search.Gap(500, 0.0, 499.0)]
+    assert len(journal.ask(lambda ledger: ledger.operations(2000)).result(5)) == 1000

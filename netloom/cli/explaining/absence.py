@@ -44,13 +44,14 @@ def explain_absence(args: argparse.Namespace, word: str, ledger: Ledger | None) 
         similar=similar_to(args, word, ledger),
     )
     since = None if ledger is None else search.first_logged(ledger)
+    lost = [] if ledger is None else search.gaps(ledger)
     return Explanation(
         asked=word,
         kind="unknown",
         name=word,
-        summary=_summary(word, ledger, since, found),
+        summary=_summary(word, ledger, since, found, lost),
         absence=found,
-        findings=list(_findings(args, word, found, since)),
+        findings=list(_findings(args, word, found, since, lost)),
         since=since,
     )
 
@@ -91,16 +92,26 @@ def _configuration(path: str) -> Configuration:
     return Configuration(path, network.name, types, _TYPE in types, "")
 
 
-def _summary(word: str, ledger: Ledger | None, since: float | None, found: Absence) -> str:
+def _summary(
+    word: str, ledger: Ledger | None, since: float | None, found: Absence, lost: Sequence[search.Gap]
+) -> str:
     if ledger is None:
         return f"nothing is known of {word!r}: this machine has no journal of netloom"
     known = "the log of operations is empty" if since is None else f"the log begins at {shown(since)}"
     similar = f"; did you mean {' or '.join(found.similar)}?" if found.similar else ""
-    return f"no ADD for {word!r} was ever seen: {known}{similar}"
+    missing = f", and {_missing(lost)}" if lost else ""
+    return f"no ADD for {word!r} is in the log: {known}{missing}{similar}"
 
 
-def _findings(args: argparse.Namespace, word: str, found: Absence, since: float | None) -> Iterable[Finding]:
-    yield _never(word, found, since)
+def _missing(lost: Sequence[search.Gap]) -> str:
+    spans = ", ".join(f"{it.operations} between {shown(it.began)} and {shown(it.ended)}" for it in lost)
+    return f"operations are missing that a full or broken disk did not take: {spans}"
+
+
+def _findings(
+    args: argparse.Namespace, word: str, found: Absence, since: float | None, lost: Sequence[search.Gap]
+) -> Iterable[Finding]:
+    yield _never(word, found, since, lost)
     if found.agent:
         yield _finding(
             "agent-not-running", f"{found.agent}: what is asked now fails with code 11", args.socket
@@ -114,7 +125,7 @@ def _findings(args: argparse.Namespace, word: str, found: Absence, since: float 
             yield _finding("runtime-elsewhere", f"{one.name}: {one.note}", one.name)
 
 
-def _never(word: str, found: Absence, since: float | None) -> Finding:
+def _never(word: str, found: Absence, since: float | None, lost: Sequence[search.Gap]) -> Finding:
     seen = "" if since is None else f" since {shown(since)}, where the log begins"
     first = found.configurations[0] if found.configurations else None
     if first is None:
@@ -125,7 +136,8 @@ def _never(word: str, found: Absence, since: float | None) -> Finding:
         what = f"network {first.network!r} with {', '.join(first.plugins)}"
         loads = f"the first file that runtimes find is {first.path} ({what})"
     without = f"; {_without(found.outages)}: what was asked meanwhile is in no log" if found.outages else ""
-    never = _finding("never-asked", f"no ADD for {word!r} was seen{seen}; {loads}{without}", word)
+    missing = f"; {_missing(lost)}" if lost else ""
+    never = _finding("never-asked", f"no ADD for {word!r} was seen{seen}; {loads}{without}{missing}", word)
     return never if first is not None else replace(never, next=_NO_FILES)
 
 
