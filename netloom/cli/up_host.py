@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..agent.host import Host, Lack, look_at
-from ..cni import CNIError
 from ..ipam import Pool, PoolConfig, parse_pools
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
@@ -14,8 +13,8 @@ from .conflist import DEFAULT_POOLS, Decision
 from .failure import CommandFailed
 from .status import CONFIGURATION
 
-# Ranges that are tried to find one that is free.
-_TRIES = 64
+# How many ranges are tried to find one that is free: 10.78.0.0/16 and fd78::/16, and those behind them.
+_TRIES, _STEP = 64, 16
 
 
 def usable_default_pools(mtu: int | None) -> tuple[str, ...]:
@@ -46,7 +45,7 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
     connected = [it for it in networks if it.is_near]
     found = [pool for pool in _parsed(decision.new) if any(it.overlaps(pool) for it in connected)]
     if found:
-        fitting = [next(_free(it, networks), it.cidr) for it in _parsed(decision.values.pools or ())]
+        fitting = [next(_free(it, networks), "NEW_CIDR") for it in _parsed(decision.values.pools or ())]
         raise CommandFailed(
             "; ".join(it.text for it in overlap.findings_of(found, connected)),
             f"choose another pool, such as `netloom up {_options(fitting)}`; if these addresses are set "
@@ -57,18 +56,17 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
 
 
 def _free(pool: Pool, networks: Sequence[overlap.HostNetwork]) -> Iterator[str]:
-    """The pool, and those of its size in the /16s behind it, that overlap no network of the host."""
-    step = max(1 << pool.host_bits, 1 << pool.width * 8 - 16)
-    for number in range(_TRIES):
-        ip = pool.network + number * step
-        if ip >> pool.width * 8:
-            return
-        try:
-            (tried,) = _parsed([f"{shown_ip(ip.to_bytes(pool.width, 'big'))}/{pool.prefix}"])
-        except CNIError:  # of a range that no container can have addresses of
-            return
-        if not any(it.overlaps(tried) for it in networks):
-            yield tried.cidr
+    """The pool, and private ones of its size from the default one on, that overlap no network of the host."""
+    tried = [pool.cidr]
+    if pool.prefix >= _STEP:
+        default = next(it for it in _parsed(DEFAULT_POOLS) if it.family == pool.family)
+        bits = pool.width * 8 - _STEP
+        ips = (default.network + (number << bits) for number in range(_TRIES))
+        tried += [f"{shown_ip(ip.to_bytes(pool.width, 'big'))}/{pool.prefix}" for ip in ips]
+    for cidr in tried:
+        (found,) = _parsed([cidr])
+        if not any(it.overlaps(found) for it in networks):
+            yield found.cidr
 
 
 def _options(cidrs: Iterable[str]) -> str:
