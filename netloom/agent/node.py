@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from ..cni import AttachmentKey, CNIError
 from ..failpoints import reach
-from ..journal import Attachment, Journal, Operation
-from ..journal.astray import is_rescued
+from ..journal import Attachment, Journal, Operation, lost
 from ..journal.remarks import with_attached
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
@@ -182,7 +181,9 @@ class Node:
             self.troubles.pop("journal", None)
             return
         self.journal.save()
-        trouble = _of_lost_journal(self.journal.path, self.journal.where())
+        path = self.journal.path
+        what_to_do = lost.advice(path, self.journal.where(), runs=True)
+        trouble = f"the journal {path} was removed or replaced while the agent ran; {what_to_do}"
         if self.troubles.get("journal") != trouble:
             self.troubles["journal"] = trouble
             log.error("%s", trouble)
@@ -319,19 +320,6 @@ class Node:
 
         held = await self.journal.ask(lambda ledger: [*ledger.count_held(), *ledger.count_ports()])
         return await self.look(counted) == held
-
-
-def _of_lost_journal(path: str, where: str) -> str:
-    told = f"the journal {path} was removed or replaced while the agent ran"
-    if not where:
-        return (
-            f"{told}: put it back, or `netloom down`, put a copy back with `netloom journal restore FILE`, "
-            "`netloom up`"
-        )
-    restore = f"`netloom down`, `netloom journal restore {where}`, `netloom up`"
-    if is_rescued(where, path):
-        return f"{told}; {where} is a copy of it: {restore}"
-    return f"{told}; it is {where} by now: put it back, or {restore}"
 
 
 def boot_id() -> str:

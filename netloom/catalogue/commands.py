@@ -149,6 +149,14 @@ ENTRIES = (
         "its runtime deletes the container.",
     ),
     _entry(
+        "journal-older",
+        "a newer copy of the journal is there",
+        "netloom has kept a copy beside the journal that knows of later operations than the one that was to "
+        "be restored: journal.db.rescued-1, of a journal that was removed while its agent ran, or "
+        "journal.db.backup-4, from before a migration. Nothing was changed.",
+        "Restore the newer one, which the message names; or give --force, if the older one is meant.",
+    ),
+    _entry(
         "journal-damaged",
         "the journal is damaged",
         "The file is no journal of netloom, or SQLite cannot read it any more.",

@@ -465,6 +465,14 @@ ENTRIES = (
         "command that the message has.",
     ),
     _entry(
+        "journal-restorable",
+        "a copy of the journal knows what this one does not",
+        "Links of netloom are there that are not in the journal, and a copy that netloom has kept beside it "
+        "knows them: the journal was lost and begun again, or an older copy was restored.",
+        "Put that copy back: `netloom down`, `netloom journal restore FILE`, `netloom up`. The message has "
+        "the commands. If the journal has attachments that the copy lacks, delete their containers first.",
+    ),
+    _entry(
         "orphan-incomplete",
         "a container outside the journal may have lost services",
         "The journal was lost, and the nft table had been flushed or changed before an agent could read it. "

@@ -38,13 +38,7 @@ _ANOTHER_POOL = (
 
 # The first whose words the error has.
 _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
-    5: (
-        (
-            re.compile("removed or replaced"),
-            "put it back (the same file, not a copy of it); or `netloom down`, put a copy back with `netloom "
-            "journal restore FILE` or begin with an empty one, `netloom up`",
-        ),
-    ),
+    5: ((re.compile("removed or replaced"), _NOTHING_TO_ADD),),
     11: (
         (re.compile("root only"), _AS_ROOT),
         (re.compile("was not asked"), _NOTHING_TO_ADD),

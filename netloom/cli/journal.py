@@ -28,16 +28,6 @@ from .root_advice import as_root
 
 _ADVICE = "look at the file that the message names, and do as it says"
 _FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
-# Of one that was taken from under an agent, and of one that is gone while none runs.
-TAKEN = (
-    "put it back (the same file, not a copy of it); or `netloom down`, which names what can be put back with "
-    "`netloom journal restore FILE`, do that or begin with an empty one, `netloom up`: "
-    f"{_FORGOTTEN}"
-)
-_GONE = (
-    "put it back, or a copy of it with `netloom journal restore FILE`; else `netloom up` begins with an "
-    f"empty one: {_FORGOTTEN}"
-)
 _MISSING = "give the --state-dir that the agent was started with; `netloom up` makes this machine a node"
 _DAMAGED = (
     "put a copy back: `netloom down`, `netloom journal restore FILE`, `netloom up`; without a copy, move the "
@@ -142,27 +132,6 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def taken(path: str, at: str) -> str:
-    """What to do about one that was taken from under an agent, which has told where it is by now."""
-    from ..journal.astray import is_rescued
-
-    if not at:
-        return TAKEN
-    restore = f"`netloom down`, `netloom journal restore {at}`, `netloom up`"
-    if is_rescued(at, path):
-        return f"the agent has written a copy of it: {restore}"
-    return f"it is {at} by now: put it back (the same file, not a copy of it); or {restore}"
-
-
-def _gone(path: str) -> str:
-    from ..journal.astray import rescued
-
-    copies = rescued(path)
-    if not copies:
-        return _GONE
-    return f"`netloom journal restore {copies[-1]}`, a copy that the last agent kept; then `netloom up`"
-
-
 def _has_links() -> bool:
     """Whether somebody is attached, by what the kernel has."""
     from ..kernel import KernelError, Namespace
@@ -181,13 +150,14 @@ def _require_that_none_was(path: str) -> None:
     state_dir = os.path.dirname(path)
     # The lock stays as long as the journal does; links do, whoever takes both away.
     if os.path.exists(f"{path}.lock") or _has_links():
+        from ..journal import lost
         from .agent_process import Place, holder
 
         process = holder(Place(state_dir, ""))
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
             f"the journal {path} is gone{under}: what is attached is unknown",
-            TAKEN if process else _gone(path),
+            lost.advice(path, runs=process is not None),
             code="journal-gone",
         )
     if state_dir != default_state_dir() and not os.path.isdir(state_dir):

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from ..agent.client import AgentError, Connection
 from ..journal.astray import is_rescued, rescued
+from ..journal.lost import advice, newest
 from .agent_process import Place, holder, is_stopped
 from .journal import journal_path
 
@@ -36,12 +37,7 @@ class LostJournal(Struct, frozen=True, kw_only=True):
         return f"{what}; {self.restore} is {kind}, with all of it"
 
     def advice(self) -> str:
-        if self.restore is not None:
-            return f"`netloom journal restore {self.restore}`, and only then `netloom up`"
-        return (
-            "put it back, or a copy of it with `netloom journal restore FILE`, and only then `netloom up`; "
-            "without one, containers keep their networks, which go when their runtime deletes them"
-        )
+        return advice(self.path, self.restore or "", runs=False)
 
 
 class Watched:
@@ -66,9 +62,9 @@ class Watched:
 
         Beside a log that is not empty, the file is whole only where it was: it is to be put back there.
         """
-        copies = rescued(self._path)
-        if self._was_in_place is not None:
-            copies = [it for it in copies if it == self._at or it not in self._copies]
+        copies = [it for it in rescued(self._path) if it == self._at or it not in self._copies]
+        if self._was_in_place is None:
+            return newest(self._path) or None
         if copies:
             return copies[-1]
         return self._at if os.path.exists(self._at) and not _has_log(self._path) else None

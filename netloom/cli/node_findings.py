@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -100,6 +100,24 @@ def of_another(owner: Another, state_dir: str) -> Finding:
     return Finding(
         code="node-of-another", text=owner.text(), next=owner.advice(state_dir), subject=owner.state_dir
     )
+
+
+def of_copies(state_dir: str, orphans: Collection[str]) -> Iterator[Finding]:
+    """Of links that are not in the journal: the newest copy of it that knows some."""
+    from ..journal import lost
+
+    path = journal_path(state_dir)
+    found = lost.newest_with(path, orphans) if orphans else None
+    if found is not None:
+        copy, known = found
+        links = "link that is" if len(orphans) == 1 else "links that are"
+        yield Finding(
+            code="journal-restorable",
+            severity="warning",
+            subject=copy,
+            text=f"{copy} is a copy of the journal that knows {known} of {len(orphans)} {links} not in it",
+            next=f"`netloom down`, `netloom journal restore {copy}`, `netloom up`",
+        )
 
 
 def of_journal(error: CommandFailed, state_dir: str) -> Finding:

@@ -30,7 +30,7 @@ from . import node_findings as findings
 from .agent_presence import presence
 from .agent_process import Place, Running
 from .failure import CommandFailed
-from .journal import journal_path, ledger, taken
+from .journal import journal_path, ledger
 from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unreadable
 from .place import intents_dir
 from .views import shown_ip
@@ -80,6 +80,7 @@ def report(args: argparse.Namespace) -> Status:
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
             *(_of_missing(args, kept, Found(tuple(networks), tuple(problems)), attached) if absent else ()),
             *(() if agent else _of_owner(args.state_dir)),
+            *findings.of_copies(args.state_dir, host.orphans if host else ()),
             *findings.of_networks(described, unreadable, args.conf_dir),
             *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),
             *clashing,
@@ -132,10 +133,14 @@ def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -
             code="agent-of-other-state",
         )
     if not agent.info.has_journal:
+        from ..journal import lost
+
         path = journal_path(args.state_dir)
         became = "is not the agent's: somebody has put it there" if os.path.exists(path) else "is gone"
         raise CommandFailed(
-            f"the journal {path} {became}", taken(path, agent.info.journal_at), code="journal-gone"
+            f"the journal {path} {became}",
+            lost.advice(path, agent.info.journal_at, runs=True),
+            code="journal-gone",
         )
 
 

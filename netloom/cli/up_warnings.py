@@ -35,8 +35,15 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
 
 
 def obstacles_of(args: argparse.Namespace) -> list[str]:
-    """Why nothing can be attached now, although everything is installed: as `netloom status` has it."""
-    return obstacles(report(args))
+    """Why nothing can be attached now, although everything is installed: as `netloom status` has it.
+
+    And which copy of the journal knows containers that this one does not.
+    """
+    found = report(args)
+    return [
+        *obstacles(found),
+        *(f"{it.text}; {it.next}" for it in found.findings if it.code == "journal-restorable"),
+    ]
 
 
 def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:

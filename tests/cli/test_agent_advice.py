@@ -9,6 +9,7 @@ import pytest
 
 from netloom.cli.agent_advice import agent_advice
 from netloom.cni.errors import from_code
+from netloom.journal import lost
 
 from ..lanes import ROOT
 from .stage import Stage
@@ -106,10 +107,12 @@ def test_an_error_that_has_its_remedy_is_not_followed_by_another(
     assert (outcome.status, list(outcome.said)) == (1, ["error", "where", "more"])
 
 
-def test_a_journal_that_was_taken_from_the_agent_is_to_be_put_back(stage: Stage) -> None:
-    outcome = stage.cni("add", refusing(stage, "netloom", 5, "the journal was removed or replaced"), "/x")
+def test_of_a_journal_that_was_taken_from_the_agent_the_agent_says_it_all(stage: Stage) -> None:
+    said = f"the journal was removed or replaced; {lost.advice('/x/journal.db', runs=True)}"
+    outcome = stage.cni("add", refusing(stage, "netloom", 5, said), "/x")
 
-    assert outcome.said["next"].startswith("put it back")
+    assert "`netloom journal restore FILE`" in outcome.said["error"]
+    assert "next" not in outcome.said
 
 
 def test_check_of_what_is_not_attached_says_to_attach_it_first(stage: Stage) -> None:

@@ -67,6 +67,44 @@ def test_a_journal_that_was_removed_is_kept_by_the_agent(attached: Machine) -> N
     assert attached.listed() == before
 
 
+def test_after_an_empty_one_was_begun_the_copy_that_knows_more_is_named(attached: Machine) -> None:
+    before = attached.listed()
+    attached.journal.unlink()
+    attached.run("down")
+    rescued = f"{attached.journal}.rescued-1"
+    assert any(f"`netloom journal restore {rescued}`" in it for it in attached.brought_up()["warnings"])
+    found = attached.run("status", "--json").document["findings"]
+    (finding,) = (it for it in found if it["code"] == "journal-restorable")
+    assert (finding["subject"], "knows 2 of 2 links" in finding["text"]) == (rescued, True)
+    attached.run("down")
+    assert attached.run("journal", "restore", rescued).status == 0
+    attached.brought_up()
+    assert attached.listed() == before
+    assert attached.run("status", "--json").document["findings"] == []
+
+
+def test_an_older_copy_than_one_that_was_kept_needs_force(attached: Machine, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    attached.attach(attached.node.container())
+    for _ in range(2):  # the second time, of what was restored
+        attached.journal.unlink()
+        attached.run("down")
+        rescued = attached.run("down", "--json").document["journal"]["restore"]
+        refused = attached.run("journal", "restore", "--json", str(copy))
+        assert (refused.status, refused.error["code"]) == (1, "journal-older")
+        assert f"`netloom journal restore {rescued}`" in refused.error["next"]
+        assert not attached.journal.exists()
+        assert attached.run("journal", "restore", rescued).status == 0
+        attached.brought_up()
+        assert len(attached.listed()) == 3
+    attached.run("down")
+    assert rescued.endswith("rescued-2")
+    older = attached.run("journal", "restore", "--json", f"{attached.journal}.rescued-1")
+    assert older.error["code"] == "journal-older"
+    assert attached.run("journal", "restore", "--force", str(copy)).status == 0
+
+
 def test_what_was_put_in_its_place_stays_as_it_is(attached: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     assert attached.run("journal", "backup", str(copy)).status == 0

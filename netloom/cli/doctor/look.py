@@ -42,7 +42,7 @@ LOOKS = (
             "network-shadowed", "network-twice",
             "plugin-missing", "plugin-differs", "plugin-not-executable", "link-orphaned",
             "node-address-missing", "sysctl-forwarding", "address-clash",
-            "orphan-incomplete", "node-of-another", "metrics-unavailable",
+            "orphan-incomplete", "node-of-another", "metrics-unavailable", "journal-restorable",
         ),
         passes=True,
     ),

@@ -2,8 +2,9 @@
 
 The copy is read from its first page to its last before anything is changed, and then it appears in one step.
 An agent must not run. The journal that was there is kept beside it, damaged or not. If it has attachments
-that the copy does not know, it is replaced with --force only. Links of netloom that it does not know are
-counted: `netloom status` names them once an agent runs.
+that the copy does not know, it is replaced with --force only. So is it by a copy that is older than another
+that netloom has kept beside the journal (journal.db.rescued-1, journal.db.backup-4). Links of netloom that it
+does not know are counted: `netloom status` names them once an agent runs.
 
 examples:
   netloom down; netloom journal restore /root/journal.db; netloom up
@@ -23,7 +24,7 @@ from msgspec import Meta, Struct
 
 from ...agent.orphans import orphans_at
 from ...cni import AttachmentKey
-from ...journal import Damaged, JournalError, Ledger
+from ...journal import Damaged, JournalError, Ledger, lost
 from ...journal.file import as_it_is
 from ...journal.file import explained as told
 from ...journal.verification import require_whole
@@ -31,6 +32,7 @@ from ...kernel import KernelError, Namespace
 from ..arguments import add_json
 from ..failure import CommandFailed, UsageError
 from ..journal import advice_on, code_of, journal_path
+from ..moments import shown
 from ..output import complain, printable_line, require_output, say
 from ..place import absolute, add_state_dir
 from ..privileges import require_root
@@ -62,7 +64,10 @@ OUTPUT = Restored
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=absolute, help="the copy")
     parser.add_argument(
-        "--force", action="store_true", help="also over a journal with attachments that the copy lacks"
+        "--force",
+        action="store_true",
+        help="also over a journal with attachments that the copy lacks, and an older copy than another that "
+        "netloom has kept beside the journal",
     )
     add_state_dir(parser)
     add_json(parser)
@@ -75,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if os.path.exists(path) and os.path.exists(args.file) and os.path.samefile(path, args.file):
         raise UsageError(f"{args.file} is the journal itself", "give a copy of it")
     require_no_agent(path)
-    with _of_copy(args.file):
+    with _of_copy(args.file, path):
         connection, schema = as_it_is(args.file, is_copy=True)
         with closing(connection):
             connection.execute("BEGIN")
@@ -83,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
                 raise Damaged(f"{args.file} is no journal: there are no tables in it")
             require_whole(connection, args.file)
             counts, known = counts_of(connection), set(_keys(connection))
+            if not args.force:
+                _require_newest(path, args.file, lost.latest_of(connection))
 
             def require(journal: sqlite3.Connection) -> None:
                 if not args.force:
@@ -131,7 +138,7 @@ def _unknown_links(journal: sqlite3.Connection) -> list[str]:
 
 
 @contextmanager
-def _of_copy(file: str) -> Iterator[None]:
+def _of_copy(file: str, path: str) -> Iterator[None]:
     """What keeps the copy from being read is no fault of the journal."""
     try:
         try:
@@ -139,19 +146,36 @@ def _of_copy(file: str) -> Iterator[None]:
         except sqlite3.DatabaseError as cause:
             raise told(file, cause, reading=True) from None
     except JournalError as error:
-        advice = advice_on(error) if code_of(error) == "journal-newer" else "give a copy that is whole"
+        advice = advice_on(error) if code_of(error) == "journal-newer" else _whole(path)
         raise CommandFailed(f"{error}; nothing was changed", advice, code=code_of(error)) from None
+
+
+def _whole(path: str) -> str:
+    newest = lost.newest(path)
+    return f"`netloom journal restore {newest}`, the newest copy" if newest else "give a copy that is whole"
 
 
 def _keys(connection: sqlite3.Connection) -> list[AttachmentKey]:
     return [it.key for it in Ledger(connection).places()]
 
 
-def _require_known(lost: list[AttachmentKey], path: str, file: str) -> None:
-    if not lost:
+def _require_newest(path: str, file: str, latest: float) -> None:
+    newest = next(iter(lost.copies(path)[::-1]), None)
+    if newest is None or newest.latest <= latest or os.path.samefile(newest.path, file):
         return
-    named = ", ".join(map(str, lost[:_NAMED])) + (", …" if len(lost) > _NAMED else "")
-    count = "an attachment" if len(lost) == 1 else f"{len(lost)} attachments"
+    raise CommandFailed(
+        f"{newest.path}, which netloom has kept, is newer: it ends at {shown(newest.latest)}, and {file} at "
+        f"{shown(latest)}; nothing was changed",
+        f"`netloom journal restore {newest.path}`, or give --force",
+        code="journal-older",
+    )
+
+
+def _require_known(unknown: list[AttachmentKey], path: str, file: str) -> None:
+    if not unknown:
+        return
+    named = ", ".join(map(str, unknown[:_NAMED])) + (", …" if len(unknown) > _NAMED else "")
+    count = "an attachment" if len(unknown) == 1 else f"{len(unknown)} attachments"
     raise CommandFailed(
         f"{path} has {count} that {file} does not know: {named}; nothing was changed",
         "delete their containers first, or give --force: containers that run keep their networks, and "
