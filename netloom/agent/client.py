@@ -11,6 +11,7 @@ import msgspec
 
 from .info import Info
 from .protocol import LENGTH, VERSION, Head, encode
+from .trusted_path import is_trusted_user
 
 _CREDENTIALS = struct.Struct("3i")
 _LARGEST = 16 << 20
@@ -24,6 +25,15 @@ class AgentError(Exception):
 
 class NotRunning(AgentError):
     """Nobody listens there."""
+
+
+class Untrusted(NotRunning):
+    """A process of another user listens there. It is no agent: the plugin does not ask it, either."""
+
+    def __init__(self, path: str, process: int, user: int) -> None:
+        who = f"process {process}" if process else "a process"
+        super().__init__(f"{who} of UID {user} listens at {path}, and is no agent: agents run as root")
+        self.process = process
 
 
 class Silent(AgentError):
@@ -48,7 +58,11 @@ class Connection:
             self._socket.close()
             raise
         # The process that listens. 0: one that cannot be seen from this PID namespace.
-        self.process: int = _CREDENTIALS.unpack(credentials)[0]
+        process, user, _ = _CREDENTIALS.unpack(credentials)
+        if not is_trusted_user(user):
+            self._socket.close()
+            raise Untrusted(path, process, user)
+        self.process: int = process
 
     def __enter__(self) -> Self:
         return self

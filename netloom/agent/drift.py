@@ -120,10 +120,20 @@ class Drift:
             few = min(_AT_A_TIME, math.ceil(total * node.settings.tick / node.settings.sweep))
             return ledger.numbers_after(self._last, few)
 
+        await self._forget_departed()
         numbers = await node.journal.ask(next_few)
         self._last = numbers[-1] if numbers else 0
         for number in numbers:
             await self.repair(number)
+
+    async def _forget_departed(self) -> None:
+        """Attachments that are gone need no repair."""
+        node = self._node
+        asked = list(node.unrepaired)
+        if asked:
+            gone = await node.journal.ask(lambda ledger: [it for it in asked if ledger.by_id(it) is None])
+            for it in gone:
+                node.unrepaired.pop(it, None)
 
     async def repair(self, number: int) -> None:
         node = self._node
@@ -155,11 +165,13 @@ class Drift:
         except KernelError as error:
             node.counters["unrepaired"] += 1
             key = attachment.key
+            node.unrepaired[attachment.id] = key, str(error)
             node.tell("REPAIR", "could not be put back", attachment, error=explained(error, key))
             log.warning("%s has lost something that cannot be put back: %s", key, error, extra=about(key))
             return
         finally:
             namespace.close()
+        node.unrepaired.pop(attachment.id, None)
         if repaired.put_back:
             reach("repair.done")
             node.counters["repaired"] += 1

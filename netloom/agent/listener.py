@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import struct
 from contextlib import suppress
 from typing import Self
 
 from ..cni.files import make_directories
+from .trusted_path import is_trusted_user
 
 BACKLOG = 4096
+# Process, user and group.
+_CREDENTIALS = struct.Struct("3i")
 
 
 class SocketInUse(Exception):
@@ -130,17 +134,22 @@ def _require_socket(path: str) -> None:
 
 
 def has_listener(path: str) -> bool:
-    """Whether somebody listens at the socket that a path leads to, accepting or not."""
-    if not inode_at(path):
+    """Whether an agent listens at the socket that a path leads to, accepting or not.
+
+    A process of another user is no agent. The plugin refuses it, so its place may be taken.
+    """
+    found = file_at(path)
+    if found is None or not is_trusted_user(found.st_uid):
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:
             probe.connect(path)
         except (ConnectionRefusedError, FileNotFoundError):
             return False
-        except BlockingIOError:
-            pass
-    return True
+        except BlockingIOError:  # its queue is full
+            return True
+        credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return is_trusted_user(_CREDENTIALS.unpack(credentials)[1])
 
 
 def _require_nobody(path: str) -> None:

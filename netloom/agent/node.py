@@ -98,6 +98,8 @@ class Node:
         self.troubles: dict[str, str] = {}
         # What is wrong with the node, and lets an ADD be done all the same, by what it is about.
         self.conditions: dict[str, Condition] = {}
+        # Attachments that have lost something that cannot be put back, by their numbers: each with why.
+        self.unrepaired: dict[int, tuple[AttachmentKey, str]] = {}
         # What was told already, and is not told again until it changes.
         self.warned: set[str] = set()
         # Attachments that were just made, and are looked at once more.

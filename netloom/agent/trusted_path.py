@@ -105,8 +105,13 @@ def _open_to_others(place: str, found: os.stat_result, *, sticky: bool) -> Weakn
     return Weakness(place, "mode", found.st_uid, stat.S_IMODE(found.st_mode))
 
 
+def is_trusted_user(user: int) -> bool:
+    """Whether a process of this user may be the agent: root, or ourselves."""
+    return user in (0, os.geteuid())
+
+
 def _is_trusted(owner: int, *, strict: bool = False) -> bool:
-    return owner in (0, os.geteuid()) or (not strict and owner == _OVERFLOW and _is_in_user_namespace())
+    return is_trusted_user(owner) or (not strict and owner == _OVERFLOW and _is_in_user_namespace())
 
 
 def _is_in_user_namespace() -> bool:
@@ -127,7 +132,7 @@ def close_to_others(directory: str) -> bool:
         return False
     try:
         found = os.fstat(fd)
-        if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_ISVTX:
+        if not is_trusted_user(found.st_uid) or found.st_mode & stat.S_ISVTX:
             return False
         os.fchmod(fd, stat.S_IMODE(found.st_mode) & ~_BY_OTHERS)
         return True

@@ -99,6 +99,14 @@ ENTRIES = (
         "Give the --socket that the agent was started with, or end what listens there.",
     ),
     _entry(
+        "socket-foreign",
+        "a process of another user listens in the agent's place",
+        "The plugin asks only an agent of root's, so nothing can be attached. The user could write to the "
+        "socket's directory at some time.",
+        "`netloom up` starts an agent, which takes the place. End the process, and find out how that user "
+        "could write there.",
+    ),
+    _entry(
         "agent-not-running",
         "no agent answers",
         "Nobody listens at the agent's socket. Containers keep their networks, and can be deleted; nothing "

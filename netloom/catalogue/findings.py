@@ -43,6 +43,14 @@ ENTRIES = (
         "DIR` and `chmod go-w DIR`; or give another --socket or --state-dir.",
     ),
     _entry(
+        "attachment-unrepaired",
+        "an attachment has lost something that the agent cannot put back",
+        "The agent found an address, a route or another object of the attachment missing, and the kernel "
+        "refused to make it again. The container has no network, or only a part of it.",
+        "The message names what the kernel said. `netloom check KEY` shows what is missing. Clear the cause; "
+        "the agent tries again within a minute. Detaching and attaching makes the whole attachment again.",
+    ),
+    _entry(
         "two-agents",
         "two agents on one node",
         "More than one agent of netloom runs in this network namespace, each with a state of its own. Each "

@@ -9,12 +9,12 @@ import os
 import stat
 from typing import Literal, NamedTuple
 
-from ..agent.client import AgentError, Silent
+from ..agent.client import AgentError, Connection, Silent, Untrusted
 from ..cni.files import read_document
 from .agent_process import Place, Running, holder, is_stopped, log_of, running
 from .journal import journal_path
 
-_KEPT = "containers keep their networks until then"
+_KEPT = "until then, containers stay as they are"
 # Of a socket, in the kernel's list: SO_ACCEPTCON.
 _LISTENING = b"00010000"
 
@@ -49,6 +49,19 @@ def presence(place: Place) -> Presence:
     if found is not None:
         return Presence(found)
     process = holder(place)
+    stranger = _stranger_at(place.socket)
+    if stranger is not None:
+        takes = (
+            "`netloom up` starts an agent, which takes its place" if process is None else "restart the agent"
+        )
+        return Presence(
+            None,
+            str(stranger),
+            f"{takes}; end that process, and find out how that user could write to "
+            f"{os.path.dirname(place.socket)}",
+            process,
+            "socket-foreign",
+        )
     if process is None:
         was_a_node = os.path.exists(journal_path(place.state_dir))
         return Presence(
@@ -60,6 +73,17 @@ def presence(place: Place) -> Presence:
             code="agent-not-running",
         )
     return _elsewhere(process, place)
+
+
+def _stranger_at(path: str) -> Untrusted | None:
+    """A process of another user that listens in the agent's place."""
+    try:
+        with Connection(path, 1):
+            return None
+    except Untrusted as error:
+        return error
+    except AgentError:
+        return None
 
 
 def _elsewhere(process: int, place: Place) -> Presence:

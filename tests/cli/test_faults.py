@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -433,3 +434,84 @@ def test_a_namespace_that_somebody_holds(machine: Machine, attached: str) -> Non
         holder.kill()
         holder.communicate()
     assert will_be_gone(machine, "netns-busy")
+
+
+def listening_as(user: int, path: Path) -> subprocess.Popen[bytes]:
+    """A process of another user at the agent's socket, for which the directory was open for a moment."""
+    code = (
+        "import os, socket, sys\n"
+        "os.setuid(int(sys.argv[2]))\n"
+        "listening = socket.socket(socket.AF_UNIX)\n"
+        "if os.path.lexists(sys.argv[1]): os.unlink(sys.argv[1])\n"
+        "listening.bind(sys.argv[1])\n"
+        "listening.listen(8)\n"
+        "print('listening', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    path.parent.chmod(0o777)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(path), str(user)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"listening\n"
+    finally:
+        path.parent.chmod(0o700)
+    return process
+
+
+@pytest.fixture
+def open_to_others(machine: Machine) -> None:
+    """What is above the socket's directory lets other users through."""
+    machine.node.directory.chmod(0o755)
+
+
+@pytest.mark.usefixtures("open_to_others", "attached")
+def test_a_process_of_another_user_in_the_place_of_the_agent(machine: Machine) -> None:
+    machine.end_agent()
+    with listening_as(65534, machine.node.socket) as impostor:
+        finding = found(machine, "socket-foreign", by="status")
+        assert str(impostor.pid) in finding["text"]
+        assert machine.run("status").status == 1
+        machine.brought_up()
+        assert is_gone(machine, "socket-foreign", by="status")
+        machine.attach(machine.node.container())
+        impostor.kill()
+
+
+@pytest.mark.usefixtures("open_to_others", "attached")
+def test_an_agent_takes_its_place_back_from_a_process_of_another_user(machine: Machine) -> None:
+    agent = machine.agent
+    assert agent is not None
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        impostor = listening_as(65534, machine.node.socket)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    with impostor:
+        assert eventually(lambda: machine.run("status").status == 0)
+        assert machine.agent == agent
+        machine.attach(machine.node.container())
+        impostor.kill()
+
+
+@pytest.mark.usefixtures("attached")
+def test_what_the_kernel_does_not_let_the_agent_put_back(machine: Machine) -> None:
+    (link,) = machine.node.links()
+    switch = f"net.ipv6.conf.{link}.disable_ipv6"
+    machine.node.inside("sysctl", "-w", f"{switch}=1")
+    assert eventually(lambda: not is_gone(machine, "attachment-unrepaired", by="status"))
+    assert KEY.fullmatch(found(machine, "attachment-unrepaired", by="status")["subject"])
+    assert machine.run("status").status == 1
+    machine.node.inside("sysctl", "-w", f"{switch}=0")
+    assert will_be_gone(machine, "attachment-unrepaired", by="status")
+
+
+@pytest.mark.usefixtures("attached")
+def test_a_table_that_is_gone_while_no_agent_runs(machine: Machine) -> None:
+    machine.end_agent()
+    machine.node.inside("nft", "flush", "ruleset")
+    status = machine.run("status", "--json").document
+    assert {"agent-not-running", "table-broken"} <= {it["code"] for it in status["findings"]}
+    machine.brought_up()
+    assert findings(machine, "status") == []

@@ -33,7 +33,8 @@ LOOKS = (
         "the agent, the journal and the pools, as `netloom status` has them",
         (
             "agent-not-running", "agent-silent", "agent-halted", "agent-strange", "agent-elsewhere",
-            "socket-removed", "socket-unreachable", "path-untrusted",
+            "socket-removed", "socket-unreachable", "socket-foreign", "path-untrusted",
+            "attachment-unrepaired",
             "agent-troubled", "agent-outdated", "agent-of-other-state", "queued-dels",
             "journal-gone", "journal-damaged", "journal-newer", "journal-unwritable", "journal-unreadable",
             "journal-read-only", "disk-full", "network-none", "network-broken", "network-file-missing",
