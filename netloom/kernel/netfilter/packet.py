@@ -1,0 +1,109 @@
+"""A model packet as the rules of one hook see it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from .field import Field, joined
+
+Hook: TypeAlias = Literal["prerouting", "input", "forward", "output", "postrouting"]
+# As the kernel numbers them (enum nf_inet_hooks).
+HOOKS: tuple[Hook, ...] = ("prerouting", "input", "forward", "output", "postrouting")
+
+ICMP, TCP, UDP, ICMPV6 = 1, 6, 17, 58
+
+# Bits of a connection's state: NF_CT_STATE_BIT, which nft and the match `conntrack` share.
+INVALID, ESTABLISHED, RELATED, NEW = 1, 2, 4, 8
+# IPS_SRC_NAT and IPS_DST_NAT.
+SNAT, DNAT = 0x10, 0x20
+# What is known of a connection's status: whether it was expected, was answered, and is translated.
+_STATUS = 0x1 | 0x2 | SNAT | DNAT
+_SEEN_REPLY = 0x2
+
+# Of an address: RTN_UNICAST and RTN_LOCAL.
+UNICAST, LOCAL = 1, 2
+
+_SYN, _ACK = 0x02, 0x10
+_OPEN16 = Field.open(2)
+
+
+class Link(Struct, frozen=True):
+    name: str
+    index: int
+
+
+class Packet(Struct, frozen=True, kw_only=True, dict=True):
+    """`state` is that of its connection; `INVALID` also where connections are not tracked yet.
+
+    `ports` are source and destination; of ICMP, `icmp` is its type. `nat` are bits of its connection's
+    status.
+    """
+
+    family: Literal[4, 6]
+    hook: Hook
+    iif: Link | None
+    oif: Link | None
+    source: Field
+    destination: Field
+    source_type: int = UNICAST
+    destination_type: int = UNICAST
+    protocol: int = TCP
+    ports: tuple[Field, Field] = (_OPEN16, _OPEN16)
+    icmp: int | None = None
+    state: int = NEW
+    is_tracked: bool = True
+    is_reply: bool = False
+    nat: int = 0
+
+    @cached_property
+    def network_header(self) -> Field:
+        if self.family == 4:
+            fragment = Field(2, 0, 0x3FFF)
+            return joined(
+                Field(1, 0x45, 0xFF), Field.open(1), Field.open(4), fragment, Field.open(1),
+                Field.of(bytes([self.protocol])), Field.open(2), self.source, self.destination,
+            )  # fmt: skip
+        return joined(
+            Field(4, 0x60000000, 0xF0000000), Field.open(2), Field.of(bytes([self.protocol])),
+            Field.open(1), self.source, self.destination,
+        )  # fmt: skip
+
+    @cached_property
+    def transport_header(self) -> Field:
+        if self.icmp is not None:
+            return joined(Field.of(bytes([self.icmp, 0])), Field.open(6))
+        ports = joined(*self.ports)
+        if self.protocol == TCP:
+            return joined(ports, Field.open(9), self.tcp_flags, Field.open(6))
+        return joined(ports, Field.open(4))
+
+    @property
+    def tcp_flags(self) -> Field:
+        if self.state == ESTABLISHED:
+            return Field(1, _ACK, _ACK)
+        return Field.of(bytes([_SYN]))
+
+    @property
+    def status(self) -> Field:
+        replied = _SEEN_REPLY if self.state == ESTABLISHED else 0
+        known = _STATUS & ~SNAT if self.nat & SNAT else _STATUS
+        return Field(4, self.nat & DNAT | replied, known)
+
+
+class Marks:
+    """What rules write down on a packet and its connection for rules that come later."""
+
+    def __init__(self, packet_state: int = NEW) -> None:
+        self.packet = Field.number(0)
+        # Of a connection that is under way, rules may have set it before.
+        self.connection = Field.number(0) if packet_state == NEW else Field.open(4, clear=False)
+        self.is_untracked = False
+
+    def set_packet(self, value: Field, *, sure: bool) -> None:
+        self.packet = value if sure else Field.open(4, clear=False)
+
+    def set_connection(self, value: Field, *, sure: bool) -> None:
+        self.connection = value if sure else Field.open(4, clear=False)

@@ -1,0 +1,65 @@
+"""Rules as a tracer sees them, of whichever of the kernel's two packet filters they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from .field import Truth
+from .packet import Hook, Marks, Packet
+
+Kind: TypeAlias = Literal["accept", "drop", "jump", "goto", "return", "unclear"]
+Backend: TypeAlias = Literal["nft", "legacy"]
+
+
+class Action(NamedTuple):
+    """What a rule does with a packet that it matches. `unclear` may be anything: a program decides."""
+
+    kind: Kind
+    chain: str = ""
+
+
+class Rule(Protocol):
+    @property
+    def number(self) -> int:
+        """The handle of a rule of nftables; of iptables-legacy, its place in the chain."""
+
+    def evaluate(self, packet: Packet, marks: Marks, *, sure: bool) -> Sequence[tuple[Truth, Action]]:
+        """What it may do, in the order in which it is decided. `sure` is whether it is reached for sure."""
+
+
+class BaseChain(Struct, frozen=True):
+    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6 or inet."""
+
+    backend: Backend
+    family: str
+    table: str
+    name: str
+    hook: Hook
+    priority: int
+    policy: Literal["accept", "drop"]
+
+    @property
+    def subject(self) -> str:
+        if self.backend == "nft":
+            return f"{self.family} {self.table} {self.name}"
+        return f"{'iptables' if self.family == 'ip' else 'ip6tables'}-legacy {self.table} {self.name}"
+
+    def __str__(self) -> str:
+        of = f"table {self.family} {self.table}" if self.backend == "nft" else self.subject.split()[0]
+        table = "" if self.backend == "nft" else f", table {self.table}"
+        return f"{of}{table}, chain {self.name} (hook {self.hook}, policy {self.policy})"
+
+    def sees(self, family: int) -> bool:
+        return self.family in ("inet", "ip" if family == 4 else "ip6")
+
+
+class Filter(Protocol):
+    """One of the kernel's packet filters, in one namespace."""
+
+    def bases(self) -> Sequence[BaseChain]: ...
+
+    def rules(self, base: BaseChain, chain: str) -> Sequence[Rule]:
+        """Those of a chain in the table of `base`."""
