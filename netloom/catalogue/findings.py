@@ -224,10 +224,10 @@ ENTRIES = (
     ),
     _entry(
         "mtu-mismatch",
-        "links are larger than the way out",
+        "containers have a larger MTU than the uplink",
         "The network's links take larger packets than the host's uplink. Large packets of containers are "
         "refused or lost on the way, while small ones pass: connections hang.",
-        "Set the network's `mtu` to that of the uplink (0 follows it), and attach the containers anew.",
+        "Set the network's `mtu` to that of the uplink (0 follows it), and attach the containers again.",
     ),
     # The plugin.
     _entry(
@@ -305,16 +305,22 @@ ENTRIES = (
     ),
     _entry(
         "foreign-drop",
-        "a foreign firewall drops forwarded packets",
-        "A table that is not netloom's has a chain that drops what containers send, whatever netloom "
-        "accepts: in nftables every table has to let a packet pass.",
-        "Let the pools pass in that table, or change its policy; the message names the chain.",
+        "another firewall drops traffic of containers",
+        "A chain of another firewall (ufw, firewalld, Docker, rules of iptables or nftables) drops traffic "
+        "that containers need, whatever netloom accepts: every table has to let a packet pass. netloom reads "
+        "the rules and traces packets through them, in both directions. It is an error if a chain drops all "
+        "traffic between containers, from containers to the outside, or from the host to containers. It is a "
+        "warning if a chain drops traffic from containers to the host or from the outside to host ports, as "
+        "many firewalls do on purpose, if rules let a part of the traffic pass, or if a rule cannot be "
+        "judged by reading, such as a rate limit (`may drop`).",
+        "Run the commands that the message names: they open this chain for links named loom*, in the words "
+        "of the program that manages it. A warning that you want needs nothing.",
     ),
     _entry(
         "legacy-iptables",
-        "rules of the old iptables are in force",
-        "Tables of iptables-legacy are loaded. Packets meet their rules beside nftables', and no `nft list` "
-        "shows them.",
+        "iptables-legacy rules are active and also apply to containers",
+        "Tables of iptables-legacy have rules. The kernel applies them beside the rules of nftables, and no "
+        "`nft list` shows them. What they drop is a finding of its own, `foreign-drop`.",
         "`iptables-legacy-save` shows them; move them to nftables, or make sure that they let containers "
         "pass.",
     ),

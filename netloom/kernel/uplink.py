@@ -40,6 +40,11 @@ def uplink(namespace: Namespace) -> Uplink | None:
     return min(ways, key=lambda way: way.mtu, default=None)
 
 
+def uplink_of(namespace: Namespace, family: int) -> Uplink | None:
+    """The narrowest link of one family's default route; None without one."""
+    return min(_ways(namespace, family), key=lambda way: way.mtu, default=None)
+
+
 def _ways(namespace: Namespace, family: int) -> Iterator[Uplink]:
     found = _default_route(namespace, family)
     for hop in () if found is None else found.hops:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from netloom.cli.connectivity.firewall import dropping, foreign_chains_in
+from netloom.cli.connectivity.firewall import foreign_chains_in
 from netloom.cli.connectivity.rate import shown_rate
 from netloom.cli.connectivity.rates import bits
 
@@ -77,15 +77,3 @@ def test_what_may_drop_is_found_wherever_it_stands(ruleset: list[dict[str, Any]]
 
 def test_our_own_table_is_none_of_others() -> None:
     assert foreign_chains_in([base("between", "forward", table="netloom", policy="drop")]) == []
-
-
-def test_a_chain_is_suspected_for_packets_that_it_sees() -> None:
-    ruleset = [
-        base("all", "forward", policy="drop"),
-        base("six", "forward", family="ip6", policy="drop"),
-        base("in", "input", policy="drop"),
-    ]
-    chains = foreign_chains_in(ruleset)
-
-    assert [it.name for it in dropping(chains, "ipv4", ("forward",))] == ["all"]
-    assert {it.name for it in dropping(chains, "ipv6", ("forward", "input"))} == {"all", "six", "in"}

@@ -15,15 +15,33 @@ from .machine import Machine
 
 pytestmark = pytest.mark.kernel
 
-DROPS, MAY_DROP, PASSES = "error", "warning", None
+DROPS, WARNED, PASSES = "error", "warning", None
 
 FORWARD = "type filter hook forward priority filter; policy"
+INPUT = "type filter hook input priority filter; policy"
+OUTPUT = "type filter hook output priority filter; policy"
 
 # Rules in a table of somebody else's, and what is to be said of them. `loom*` are containers' links.
 RULESETS = {
     "a policy to drop": (f"chain f {{ {FORWARD} drop; }}", DROPS),
     "a policy to accept": (f"chain f {{ {FORWARD} accept; }}", PASSES),
-    "another hook": ("chain f { type filter hook input priority filter; policy drop; }", PASSES),
+    "a host that lets containers in by nothing but answers": (
+        f"chain f {{ {INPUT} drop; ct state established,related accept; }}",
+        WARNED,
+    ),
+    "a host that takes no answers either": (f"chain f {{ {INPUT} drop; }}", DROPS),
+    "a host that lets containers in": (f'chain f {{ {INPUT} drop; iifname "loom*" accept; }}', PASSES),
+    "a host that lets containers in by one port": (
+        f"chain f {{ {INPUT} drop; ct state established accept; tcp dport 53 accept; }}",
+        WARNED,
+    ),
+    "a host that sends nothing": (f"chain f {{ {OUTPUT} drop; }}", DROPS),
+    "a host that sends answers alone": (f"chain f {{ {OUTPUT} drop; ct state established accept; }}", DROPS),
+    "a host that sends all but mail": (f"chain f {{ {OUTPUT} accept; tcp dport 25 drop; }}", PASSES),
+    "a host that sends all, behind many words": (
+        f"chain g {{ ip daddr 198.51.100.0/24 drop; }}\nchain f {{ {OUTPUT} accept; jump g; accept; }}",
+        PASSES,
+    ),
     "links that are let in": (f'chain f {{ {FORWARD} drop; iifname "loom*" accept; }}', PASSES),
     "links that are let out": (f'chain f {{ {FORWARD} drop; oifname "loom*" accept; }}', PASSES),
     "links of a set": (f'chain f {{ {FORWARD} drop; iifname {{ "eth0", "loom*" }} accept; }}', PASSES),
@@ -90,11 +108,27 @@ RULESETS = {
         'chain f { type filter hook postrouting priority filter; policy accept; oifname "loom*" drop; }',
         DROPS,
     ),
-    "a set whose members are not known": (
+    "a set without our links": (
         f"set s {{ type ifname; }}\nchain f {{ {FORWARD} drop; iifname @s accept; }}",
-        MAY_DROP,
+        DROPS,
     ),
-    "a mark that lets through": (f"chain f {{ {FORWARD} drop; meta mark 7 accept; }}", MAY_DROP),
+    "a set of networks": (
+        "set s { type ipv4_addr; flags interval; elements = { 10.0.0.0/8, 172.16.0.0/12 }; }\n"
+        f"chain f {{ {FORWARD} drop; ip saddr @s accept; meta nfproto ipv6 accept; }}",
+        PASSES,
+    ),
+    "a mark that lets through, and that no packet has": (
+        f"chain f {{ {FORWARD} drop; meta mark 7 accept; }}",
+        DROPS,
+    ),
+    "a mark that a chain before sets": (
+        "chain g { type filter hook prerouting priority mangle; policy accept; meta mark set 7; }\n"
+        f"chain f {{ {FORWARD} drop; meta mark 7 accept; }}",
+        PASSES,
+    ),
+    "a rate that lets through": (f"chain f {{ {FORWARD} drop; limit rate 1/day accept; }}", WARNED),
+    "a rate that is too high": (f"chain f {{ {FORWARD} accept; limit rate over 9/second drop; }}", WARNED),
+    "a port that is let through": (f"chain f {{ {FORWARD} drop; tcp dport 443 accept; }}", WARNED),
 }
 
 
@@ -104,7 +138,10 @@ class Street(NamedTuple):
     addresses: list[str]
 
     def passes(self) -> bool:
-        return all(self.machine.node.ping(self.one, address) for address in self.addresses)
+        """Whether containers reach each other, and the host reaches them."""
+        node = self.machine.node
+        between = all(node.ping(self.one, address) for address in self.addresses)
+        return between and all(map(self.machine.reaches, self.addresses))
 
     def findings(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.machine.run("doctor", "--json", "--only", "firewall").document[
@@ -118,6 +155,7 @@ def street() -> Iterator[Street]:
     """Two containers on a node, which reach each other."""
     with tempfile.TemporaryDirectory(prefix="m-", dir="/run") as directory, Machine(Path(directory)) as made:
         made.node.inside("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+        made.node.inside("ip", "address", "add", "2001:db8::1/128", "dev", "lo")
         made.brought_up()
         one, other = made.node.container(), made.node.container()
         made.attach(one)
@@ -138,7 +176,7 @@ def test_what_is_said_of_rules_is_what_they_do(street: Street, name: str) -> Non
     rules, expected = RULESETS[name]
     street.machine.node.inside("nft", f"table inet theirs {{\n{rules}\n}}")
     assert [it["severity"] for it in street.findings()] == [expected] * (expected is not None)
-    if expected != MAY_DROP:
+    if expected != WARNED:
         assert street.passes() == (expected is PASSES)
 
 
@@ -174,8 +212,14 @@ def test_a_firewall_as_docker_makes_it_is_named_and_its_own_chain_is_the_remedy(
 
 
 def test_what_cannot_be_told_of_a_chain_of_iptables_is_a_warning(street: Street) -> None:
-    iptables(street, "-P FORWARD DROP", "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")
+    iptables(street, "-P FORWARD DROP", "-A FORWARD -m limit --limit 1/day -j ACCEPT")
     assert {it["severity"] for it in street.findings()} == {"warning"}
+
+
+def test_answers_alone_in_a_chain_of_iptables_are_not_enough(street: Street) -> None:
+    iptables(street, "-P FORWARD DROP", "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")
+    assert not street.passes()
+    assert {it["severity"] for it in street.findings()} == {"error"}
 
 
 def test_a_firewall_that_lets_out_and_drops_answers_is_named(street: Street) -> None:

@@ -82,6 +82,7 @@ def test_a_finder_is_a_command(command: str) -> None:
         ("never-asked", ["explain"]),
         ("table-broken", ["status", "doctor", "check", "explain", "connectivity", "/readyz"]),
         ("agent-stuck", ["/livez", "/readyz"]),
+        ("foreign-drop", ["status", "doctor", "explain", "connectivity"]),
     ],
 )
 def test_nobody_is_named_who_does_not_find_it(code: str, who: list[str]) -> None:

@@ -33,6 +33,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "milliseconds": "how long it took",
         "detail": "what was seen",
         "code": "of a failure: its [code](../errors.md)",
+        "subject": "of a failure: what the code is about, as `netloom doctor` names it, such as a chain",
         "cause": "of a failure: what is behind it, as far as can be told",
         "next": "of a failure: what to do",
     },

@@ -20,6 +20,7 @@ NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 # Numbers are CNI's, and may be anything else.
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _LIVE = "cli/live.py"
+_FIREWALLS = "firewall/judging.py"
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
     "check": ("agent/audit.py", "agent/own_objects.py:address_missing", "cli/new_links.py", _LIVE),
@@ -29,6 +30,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
         "cli/explaining/story.py",
         "cli/network_order.py",
         "cli/refused.py",
+        _FIREWALLS,
         _LIVE,
     ),
     "pools": ("cli/pool_report.py",),
@@ -39,6 +41,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
         "cli/connectivity/path_mtu.py",
         "cli/connectivity/rate.py",
         "cli/connectivity/trials.py",
+        _FIREWALLS,
     ),
 }
 # What the agent shows to machines that watch.
@@ -73,7 +76,8 @@ def _page(command: str) -> str:
 def _found() -> dict[str, frozenset[str]]:
     node = next(look for look in LOOKS if look.name == "node")
     return {
-        "status": frozenset(node.codes),
+        # Of firewalls, `doctor` has a look of its own.
+        "status": codes_in(_FIREWALLS) | frozenset(node.codes),
         "doctor": frozenset({FAILED, *(code for look in LOOKS for code in look.codes)}),
         **{command: codes_in(*places) for command, places in MADE_IN.items()},
         "journal import": frozenset(_SAID[kind][0] for kind in _BEARABLE),

@@ -6,18 +6,20 @@ A suspect is named only for what the kernel says of it now. What cannot be told 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+from ...findings import Finding
+from ...firewall.flows import around, flows_of
+from ...firewall.judging import findings_of, judge
 from ...kernel import KernelError, Namespace
 from ...kernel.netlink import nftables
-from ...kernel.nft_listing import listed
 from ...modes.table import TABLE
-from .crossing import stopping
+from ..doctor.legacy import legacy_findings
+from .crossing import flows_of_trial
 from .elsewhere import elsewhere
 from .ends import End, mtu_of
 from .failed import Failed
-from .firewall import dropping, foreign_chains_in, legacy_tables
 from .forged import ARRIVED
 from .host import Way, way_out, way_to
 from .path_mtu import NARROW
@@ -28,11 +30,6 @@ from .trials import CLASH, GATEWAY, LEAKS, Scene
 UNKNOWN = "no-answer"
 
 _FORWARDING = {"ipv4": "net.ipv4.ip_forward", "ipv6": "net.ipv6.conf.all.forwarding"}
-# By who is at the ends: where the host's rules see what goes and what comes back.
-_HOOKS = {
-    "forwarded": ("prerouting", "forward", "postrouting"),
-    "to the host": ("prerouting", "input", "output", "postrouting"),
-}
 _SHOWN = 3
 _PUT_BACK = "a running agent puts back what is missing; `netloom check --repair` does it at once"
 _PLUGINS_OWN = "`netloom cni check` asks the network's plugins; delete the container and attach it anew"
@@ -45,6 +42,7 @@ class Cause(NamedTuple):
     code: str
     text: str
     advice: str
+    subject: str = ""
 
 
 # What a failure that knows its own name has to say.
@@ -74,7 +72,7 @@ class Causes:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._ruleset: list[dict[str, Any]] | None = None
+        self._of_node: dict[str, Finding] | None = None
 
     def of(self, trial: Trial, failed: Failed) -> Cause:
         if failed.code in _KNOWN:
@@ -144,9 +142,8 @@ class Causes:
             if outside and outside < trial.sender.mtu:
                 yield Cause(
                     "mtu-mismatch",
-                    f"the host's way out, {way.link}, has an MTU of {outside}, containers have "
-                    f"{trial.sender.mtu}",
-                    "set the network's `mtu` to that of the way out (0 follows it), and attach them anew",
+                    f"MTU mismatch: uplink {way.link} is {outside}, containers have {trial.sender.mtu}",
+                    "set the network's `mtu` to the uplink's (0 follows it), and attach the containers again",
                 )
 
     def _routes_inside(self, trial: Trial) -> Iterator[Cause]:
@@ -193,31 +190,37 @@ class Causes:
             )
 
     def _foreign_rules(self, trial: Trial) -> Iterator[Cause]:
-        """Those that drop it for sure; if there are none, those that may, for what reading cannot tell."""
-        if self._ruleset is None:
-            self._ruleset = listed(self._scene.host.namespace)
-        found: Sequence[object] = ()
-        if self._scene.promises.is_ours:  # on a bridge, packets have other links
-            found = stopping(self._ruleset, trial, self._scene.host.namespace)
-        verb = "drop it" if found else "may drop it"
-        if not found:
-            found = dropping(foreign_chains_in(self._ruleset), trial.family, _HOOKS[_kind(trial)])
+        """Chains that drop it for sure; if there are none, those that may. In the words of `doctor`."""
+        scene = self._scene
+        stopped = judge(
+            scene.host.namespace, flows_of_trial(trial, scene.host, is_ours=scene.promises.is_ours)
+        )
+        sure = [it for it in stopped if it.outcome != "may drop"]
+        found = [self._known().get(it.base.subject, it.finding) for it in (sure or stopped)[:_SHOWN]]
         if found:
-            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             yield Cause(
-                "foreign-drop",
-                f"rules of others {verb}: {'; '.join(map(str, found[:_SHOWN]))}{more}",
-                "let the containers' addresses pass there; `netloom doctor` has the commands for that",
+                found[0].code,
+                "; ".join(it.text for it in found),
+                "; then ".join(dict.fromkeys(it.next for it in found)),
+                found[0].subject,
             )
 
+    def _known(self) -> dict[str, Finding]:
+        """What `doctor` finds on this node, by chain."""
+        if self._of_node is None:
+            self._of_node = {}
+            if self._scene.promises.is_ours:
+                host = self._scene.host.namespace
+                flows = flows_of(around(host, self._scene.pools, has_ports=False))
+                self._of_node = {it.subject: it for it in findings_of(host, flows)}
+        return self._of_node
+
     def _legacy_rules(self, trial: Trial) -> Iterator[Cause]:
-        tables = legacy_tables(trial.family)
-        if tables:
-            yield Cause(
-                "legacy-iptables",
-                f"rules of the old iptables are in force, and may drop it: tables {', '.join(tables)}",
-                f"`{'ip' if trial.family == 'ipv4' else 'ip6'}tables-legacy-save` shows them",
-            )
+        """Rules that were judged, and do not drop it as far as that can be told."""
+        program = "iptables-legacy" if trial.family == "ipv4" else "ip6tables-legacy"
+        for it in legacy_findings():
+            if it.subject == program:
+                yield Cause(it.code, it.text, it.next, it.subject)
 
     def _masquerade(self, trial: Trial) -> Iterator[Cause]:
         if trial.target == GATEWAY and not self._scene.promises.masquerades:

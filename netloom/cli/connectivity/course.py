@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from ...kernel import KernelError
-from .causes import Causes
+from .causes import Cause, Causes
 from .failed import Failed, Skipped
 from .report import AS_ASKED, Check, Outcome
 from .trial import Key, Trial
@@ -17,6 +17,7 @@ _PATIENCE, _DOUBTFUL = 2.0, 1.0
 # After so many that failed, the next one will hardly come late.
 _MANY = 3
 _NO_TIME = "no time was left"
+_NO_CAUSE = Cause("", "", "")
 
 
 def try_all(
@@ -64,11 +65,11 @@ def _tried(trial: Trial, patience: float, causes: Causes) -> Check:
     except Failed as failed:
         lasted = (time.monotonic() - begun) * 1000
         cause = causes.of(trial, failed)
-        return _check(trial, "failed", lasted, str(failed), cause.code, cause.text, cause.advice)
+        return _check(trial, "failed", lasted, str(failed), cause)
     except (KernelError, OSError) as error:
         lasted = (time.monotonic() - begun) * 1000
         cause = causes.of(trial, Failed(str(error)))
-        return _check(trial, "failed", lasted, str(error), cause.code, cause.text, cause.advice)
+        return _check(trial, "failed", lasted, str(error), cause)
 
 
 def _check(
@@ -76,9 +77,7 @@ def _check(
     result: Outcome,
     milliseconds: float = 0.0,
     detail: str = "",
-    code: str = "",
-    cause: str = "",
-    advice: str = "",
+    cause: Cause = _NO_CAUSE,
 ) -> Check:
     return Check(
         what=trial.what,
@@ -88,7 +87,8 @@ def _check(
         result=result,
         milliseconds=round(milliseconds, 3),
         detail=detail,
-        code=code,
-        cause=cause,
-        next=advice,
+        code=cause.code,
+        subject=cause.subject,
+        cause=cause.text,
+        next=cause.advice,
     )

@@ -1,4 +1,4 @@
-"""Rules of others: base chains that are not netloom's, and which of them may drop what passes a hook."""
+"""Base chains that are not netloom's, as a bug report lists them: without their rules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from ...kernel.nft_listing import listed
 from ...modes.table import TABLE
 
 _LEGACY = {"ipv4": "/proc/net/ip_tables_names", "ipv6": "/proc/net/ip6_tables_names"}
-# Families of tables whose chains see packets of a family.
-_SEEN_BY = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}
 _REFUSALS = ("drop", "reject")
 
 
@@ -69,10 +67,6 @@ def foreign_chains_in(ruleset: list[dict[str, Any]]) -> list[BaseChain]:
             )
         )
     return sorted(found, key=lambda it: (it.hook, it.priority, it.family, it.table, it.name))
-
-
-def dropping(chains: list[BaseChain], family: str, hooks: tuple[str, ...]) -> list[BaseChain]:
-    return [it for it in chains if it.refuses and it.hook in hooks and it.family in _SEEN_BY[family]]
 
 
 def legacy_tables(family: str) -> list[str]:

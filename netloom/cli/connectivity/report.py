@@ -15,7 +15,10 @@ AS_ASKED = "as was asked"
 
 
 class Check(Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
-    """One thing that was tried. `code` is of the catalogue; it, `cause` and `next` are a failure's."""
+    """One thing that was tried. `code` is of the catalogue; it and all that follows it are a failure's.
+
+    `subject` is what the code is about, as `netloom doctor` names it: of a firewall, its chain.
+    """
 
     what: str
     family: Family
@@ -25,6 +28,7 @@ class Check(Struct, frozen=True, kw_only=True, rename={"source": "from", "target
     milliseconds: float = 0.0
     detail: str = ""
     code: str = ""
+    subject: str = ""
     cause: str = ""
     next: str = ""
 

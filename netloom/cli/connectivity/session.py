@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ...agent.networks import plugin_of
+from ...agent.networks import node_networks, plugin_of
 from ...cni import CNIError, NetworkConfig, Runtime, load_networks
 from ...kernel import Namespace
 from ..agent_presence import presence
@@ -108,6 +108,7 @@ class _Session:
                 port=port.number,
                 no_port=no_port,
                 deadline=self._deadline,
+                pools=_pools(self._args.conf_dir),
             )
             self._checks, self._in_time = try_all(
                 scene, self._deadline, self._args.skip, lambda trial: tell(trying(trial))
@@ -176,6 +177,14 @@ class _Session:
             left=tuple(self._left),
             warnings=tuple(self._warnings),
         )
+
+
+def _pools(directory: str) -> tuple[tuple[str, bool], ...]:
+    try:
+        networks = [it.network for it in node_networks(directory) if it.network is not None]
+    except CNIError:
+        return ()
+    return tuple((pool.cidr, it.isolation == "containers") for it in networks for pool in it.pools)
 
 
 def _burst(rate: int) -> int:

@@ -37,6 +37,8 @@ class Scene(Struct, frozen=True, kw_only=True, eq=False):
     port: int = 0
     no_port: str = ""
     deadline: float = 0.0
+    # Of the node's networks, with whether they keep containers apart.
+    pools: tuple[tuple[str, bool], ...] = ()
 
 
 def trials(it: Scene) -> Iterator[Trial]:

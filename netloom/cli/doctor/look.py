@@ -80,7 +80,7 @@ LOOKS = (
         passes=True,
     ),
     Look(
-        "firewall", "rules of others that drop what containers send", ("foreign-drop", "legacy-iptables")
+        "firewall", "other firewalls that drop traffic of containers", ("foreign-drop", "legacy-iptables")
     ),
     Look(
         "services",

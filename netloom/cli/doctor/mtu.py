@@ -1,4 +1,4 @@
-"""Links that take larger packets than the way out of the host: what they send is refused or lost there."""
+"""Links of containers with a larger MTU than the host's uplink, which refuses or loses their packets."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def look(ground: Ground) -> Iterator[Finding]:
 
 
 def _mismatch(name: str, path: str, mtu: int, links: Counter[int], way_out: Uplink) -> Finding:
-    larger = sum(links.values())
-    parts = [f"its `mtu` is {mtu}"] if mtu > way_out.mtu else []
-    if larger:
-        sizes = ", ".join(map(str, sorted(links)))
-        parts.append(f"{larger} container{' has' if larger == 1 else 's have'} links of {sizes}")
-    advice = "attach its containers anew, which then follow the way out"
+    parts = [
+        f"{count} {'container has' if count == 1 else 'containers have'} {size}"
+        for size, count in sorted(links.items())
+    ]
     if mtu > way_out.mtu:
-        advice = f"set `mtu` to {way_out.mtu} or less in {path} (0 follows the way out), and {advice}"
+        parts.append(f"network {name} asks for {mtu}")
+    advice = f"attach the containers of {name} again, which then follow the uplink"
+    if mtu > way_out.mtu:
+        advice = f"set `mtu` to {way_out.mtu} or less in {path} (0 follows the uplink), and {advice}"
     return Finding(
         code="mtu-mismatch",
         severity="warning",
         subject=name,
-        text=f"network {name} takes larger packets than the way out, {way_out.link}, which takes "
-        f"{way_out.mtu} bytes: {' and '.join(parts)}",
+        text=f"MTU mismatch: uplink {way_out.link} is {way_out.mtu}, {' and '.join(parts)}",
         next=advice,
     )

@@ -11,6 +11,7 @@ from ...agent.node import boot_id
 from ...agent.orphans import CODE as ORPHANED
 from ...agent.orphans import every_finding_of, findings_of_services, orphans_at
 from ...findings import Finding
+from ...firewall.judging import CODE as FOREIGN_DROP
 from .ground import Ground
 
 # Of a journal that tells nothing, nobody knows which links are in it.
@@ -19,7 +20,10 @@ _LATER = "bring the journal to rights first: then `netloom doctor` names each"
 
 def look(ground: Ground) -> Iterable[Finding]:
     """Of very many links that no attachment has, status names some; here, all are named."""
-    found, ledger = [*ground.report.findings, *_incomplete(ground)], ground.ledger
+    ledger = ground.ledger
+    # Firewalls have a look of their own.
+    found = [it for it in ground.report.findings if it.code != FOREIGN_DROP]
+    found += _incomplete(ground)
     if all(it.subject for it in found if it.code == ORPHANED):
         return found
     if ledger is None:

@@ -1,0 +1,1 @@
+"""Firewalls of others on a node: whether they drop what containers need, and what opens them."""
