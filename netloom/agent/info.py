@@ -70,7 +70,7 @@ async def info(node: Node, _: bytes) -> bytes:
             intents=len(intent_files.waiting(node.settings.intents)),
             under_way=node.dataplane.under_way,
             troubles=[*node.troubles.values(), *([node.journal.trouble] if node.journal.trouble else [])],
-            findings=findings_of(node),
+            findings=[*findings_of(node), *await node.firewalls.current()],
             has_journal=has_journal,
             journal_at="" if has_journal else node.journal.where(),
             orphans={link: list(map(shown_ip, in_order(ips))) for link, ips in node.host.orphans.items()},

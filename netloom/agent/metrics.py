@@ -280,6 +280,17 @@ _ALL = (
         ),
     ),
     Metric(
+        name="netloom_firewall_drops",
+        kind="gauge",
+        labels=("severity",),
+        help="Chains of other firewalls that drop traffic of containers, by severity.",
+        meaning=(
+            "`error` keeps containers from the outside or from each other, or the host from them; ADDs still "
+            "work. `warning` is about the host's own ports, host ports or some of the traffic. `netloom "
+            "doctor` names each chain and the command that opens it. It is judged every ten seconds at most."
+        ),
+    ),
+    Metric(
         name="netloom_build_info",
         kind="gauge",
         labels=("version",),

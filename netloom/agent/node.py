@@ -27,6 +27,7 @@ from . import contents, orphan_table
 from .addresses import addresses_of
 from .conditions import Condition
 from .contents import Content
+from .firewalls import Firewalls
 from .flows import Flows
 from .host import Host, look_at
 from .network_files import NetworkFiles
@@ -120,6 +121,7 @@ class Node:
         self.orphan_table: OrphanTable = {}
         self._written_orphan_table: OrphanTable = {}
         self._table_lacks = False
+        self.firewalls = Firewalls(self)
         self._laying = asyncio.Lock()
         self._learning = asyncio.Lock()
 

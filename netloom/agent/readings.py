@@ -160,6 +160,13 @@ def _state(node: Node, obstacles: Obstacles) -> list[Family]:
         ),
         family("netloom_troubles", len(obstacles.of_node)),
         family("netloom_findings", [((code,), count) for code, count in sorted(_codes(node).items())]),
+        family(
+            "netloom_firewall_drops",
+            [
+                ((severity,), sum(it.severity == severity for it in node.firewalls.findings))
+                for severity in ("error", "warning")
+            ],
+        ),
         family("netloom_build_info", [((__version__,), 1)]),
         family("netloom_start_time_seconds", round(node.started, 3)),
     ]

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 # Looking at every namespace's path costs a system call each.
 _COLLECT_EVERY = 10
+# Firewalls of others: for metrics. Whoever asks for findings has them judged at once.
+_FIREWALLS_EVERY = 10
 # Looking for addresses that rested for a day costs a look at all that rest.
 _FORGET_EVERY = 3600
 
@@ -48,6 +50,8 @@ async def tick(node: Node) -> None:
         ]
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)
+        if number % _FIREWALLS_EVERY == 0:
+            work.append(node.firewalls.look)
         if number % _COLLECT_EVERY == 0 and node.host.orphans:
             work.append(node.keep_orphans_guarded)
         if number % _FORGET_EVERY == 0:

@@ -157,6 +157,7 @@ class Term:
             for task in tasks:
                 task.cancel()
             await pages.close()
+            await node.firewalls.close()
             if departure is None:
                 await server.close(self._settings.patience)
             flows.cancel()

@@ -5,7 +5,8 @@ NAME is a container's ID or its beginning, a pod (NAMESPACE/POD, or POD), a netw
 name), an attachment (NETWORK/CONTAINER/INTERFACE), a link of the host (loom…), an IP address, or the code of
 an error or a finding. It is answered from the journal's log of operations and from the kernel; an agent need
 not run. The exit status is 0 if all is well, 1 if something is wrong: an operation failed, an attachment is
-not as it should be, or nothing of that name was ever seen; 2 if the name may mean several.
+not as it should be, a firewall drops its traffic, or nothing of that name was ever seen; 2 if the name may
+mean several.
 
 examples:
   netloom explain shop/api-0
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 OUTPUT = Explanation
 
 _LIMIT = 50
+# Many firewalls keep containers from the host on purpose: of these, only errors count.
+_FOREIGN_DROP = "foreign-drop"
 # A clock may be a little behind another.
 _LEEWAY = 1.0
 
@@ -85,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def is_wrong(it: Explanation) -> bool:
     unanswered = it.address is not None and it.address.at is not None and not it.address.at.known
-    return unanswered or bool(it.findings)
+    return unanswered or any(one.code != _FOREIGN_DROP or one.severity == "error" for one in it.findings)
 
 
 def _explained(args: argparse.Namespace, word: str) -> Explanation:

@@ -35,6 +35,9 @@ from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unrea
 from .place import intents_dir
 from .views import shown_ip
 
+# Seconds.
+_FOR_FIREWALLS = 0.05
+
 
 def report(args: argparse.Namespace) -> Status:
     found = presence(Place(args.state_dir, args.socket))
@@ -85,6 +88,7 @@ def report(args: argparse.Namespace) -> Status:
             *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),
             *clashing,
             *overlaps,
+            *(() if agent else _of_firewalls(networks)),
             *findings.of_intents(intents, intents_dir(args), agent is not None),
         ]
     )
@@ -217,6 +221,22 @@ def _of_missing(
 ) -> Iterator[Finding]:
     """Networks that this node had, and that no file has any more."""
     return map(finding_of, missing(args.conf_dir, kept, found, receipt(args.state_dir), attached))
+
+
+def _of_firewalls(networks: Sequence[NodeNetwork]) -> Iterator[Finding]:
+    """Without an agent, which judges them beside its work. What takes too long is left to `doctor`."""
+    from ..firewall.flows import around, flows_of
+    from ..firewall.judging import findings_of
+
+    known = [it.network for it in networks if it.network is not None]
+    pools = [(pool.cidr, it.isolation == "containers") for it in known for pool in it.pools]
+    if not pools or os.geteuid() != 0:
+        return
+    try:
+        with Namespace.own() as host:
+            yield from findings_of(host, flows_of(around(host, pools, has_ports=False)), _FOR_FIREWALLS)
+    except (KernelError, OSError):  # of which `doctor` tells
+        return
 
 
 def _of_files(

@@ -1,8 +1,9 @@
 """Show how the node is: its agent, how many attachments there are, how full the pools are.
 
 The exit status is 1 if no agent answers, if nothing could be attached now, to one network or at all, if the
-file of a network of netloom is missing or cannot work, or if runtimes find no plugin where it was installed,
-or another file first that none can load. What the journal knows is shown in any case.
+file of a network of netloom is missing or cannot work, if runtimes find no plugin where it was installed, or
+another file first that none can load, or if a firewall drops all traffic of containers with the outside, with
+each other or from the host. What the journal knows is shown in any case.
 
 examples:
   netloom status

@@ -174,6 +174,18 @@ def test_a_journal_that_cannot_be_written_is_told_and_so_is_its_recovery(node: N
     assert scrape(node).of("netloom_ready") == 1
 
 
+def test_a_firewall_that_drops_what_containers_send_is_told(watched: Node) -> None:
+    """The agent looks by itself; a node that only a firewall stops is ready all the same."""
+    assert scrape(watched).of("netloom_firewall_drops", severity="error") == 0
+    watched.inside(
+        "nft", "table inet walls { chain f { type filter hook forward priority 0; policy drop; }; }"
+    )
+    assert eventually(lambda: scrape(watched).of("netloom_firewall_drops", severity="error") == 1)
+    assert scrape(watched).of("netloom_ready") == 1
+    watched.inside("nft", "delete table inet walls")
+    assert eventually(lambda: scrape(watched).of("netloom_firewall_drops", severity="error") == 0)
+
+
 def test_dels_that_wait_are_told(watched: Node) -> None:
     """Of an agent that was stopped, as by a debugger, when they came."""
     intents = watched.socket.parent / "intents"

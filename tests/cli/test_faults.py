@@ -326,6 +326,10 @@ def test_a_table_of_others_that_drops(machine: Machine, attached: str) -> None:
     assert not machine.node.ping(attached, other)
     finding = found(machine, "foreign-drop")
     assert (finding["subject"], finding["severity"]) == ("inet strict forward", "error")
+    assert eventually(lambda: finding in findings(machine, "status"))
+    assert machine.run("status").status == 1
+    machine.end_agent()
+    assert found(machine, "foreign-drop", by="status") == finding
     run_remedies(machine, finding)
     assert machine.node.ping(attached, other)
     assert is_gone(machine, "foreign-drop")
@@ -364,7 +368,9 @@ def test_links_that_are_larger_than_the_way_out(machine: Machine) -> None:
     machine.node.inside("ip", "link", "add", "lan0", "mtu", "1400", "type", "bridge")
     machine.node.inside("ip", "link", "set", "lan0", "up")
     machine.node.inside("ip", "route", "add", "default", "dev", "lan0")
-    assert found(machine, "mtu-mismatch")["subject"] == "netloom"
+    mismatch = found(machine, "mtu-mismatch")
+    assert mismatch["subject"] == "netloom"
+    assert {"1400", "1500", "lan0"} <= set(re.findall(r"\w+", mismatch["text"]))
     machine.node.inside("ip", "link", "set", "lan0", "mtu", "1500")
     assert is_gone(machine, "mtu-mismatch")
     machine.brought_up("--mtu", "9000")

@@ -22,6 +22,7 @@ from ..moments import shown
 from ..queued import Queued
 from ..refused import refusals, refused_at
 from .explanation import AddressState, AddressStory, AtMoment, Explanation, Tenure
+from .firewalls import firewalls_of
 from .story import present_of
 from .tenures import at_moment, tenures_of
 
@@ -70,7 +71,9 @@ def story_of(
             at=moment,
             tenures=tenures[::-1],
         ),
-        findings=list(of_orphan) if row is None or live is None else _findings(row, live, host),
+        findings=list(of_orphan)
+        if row is None or live is None
+        else [*_findings(row, live, host), *(firewalls_of(row, ledger, host) if live.has_link else ())],
         since=since,
     )
 

@@ -18,6 +18,7 @@ from ..queued import Queued
 from ..refused import refusals, refused_at
 from ..subjects import Subject
 from .explanation import Explanation, Present
+from .firewalls import firewalls_of
 
 _ASKED = frozenset({"ADD", "DEL"})
 _GONE = {
@@ -37,19 +38,23 @@ def story_of(
     looked = [(row, look_at(row, host)) for row in sorted(rows, key=lambda row: row.id)]
     refused = (refused_at(host) if looked else None) or {}
     operations = _operations(subject, ledger)
-    findings = [
+    own = [
         *(findings_of_table(host) if looked else ()),
         *(finding for row, live in looked for finding in findings_of(row, live)),
         *(finding for row, _ in looked for finding in refusals(row, refused.get(row.host_link))),
         *_queued([row for row, _ in looked if is_queued(row, dels)]),
         *_failures(operations, {row.key for row, _ in looked}),
     ]
+    findings = [
+        *own,
+        *(it for row, live in looked if live.has_link for it in firewalls_of(row, ledger, host)),
+    ]
     shown_operations = operations[max(len(operations) - limit, 0) :]
     return Explanation(
         asked=asked,
         kind=subject.kind,
         name=subject.name,
-        summary=_summary(looked, operations, findings),
+        summary=_summary(looked, operations, own),
         attachments=[present_of(row, live, dels) for row, live in looked],
         operations=shown_operations,
         omitted=len(operations) - len(shown_operations),
