@@ -433,7 +433,7 @@ def test_a_second_agent_on_the_socket_refuses_to_start(running: Node) -> None:
         timeout=30,
     )
     assert done.returncode == 1
-    assert str(running.socket) in done.stderr
+    assert str(running.state_dir) in done.stderr
     assert running.plugin("STATUS").status == 0
 
 
