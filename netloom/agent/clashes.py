@@ -1,7 +1,7 @@
-"""Attachments that have the address of a machine beside the host, which it came to know after the ADD.
+"""Attachments whose address another machine beside the host has, too, or the host itself since their ADD.
 
 The host's route to the container is narrower than the one to the machine: so the host, and every container
-on it, reaches the container instead.
+on it, reaches the container instead. Of its own address, the host keeps all packets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..catalogue import ENTRIES
 from ..findings import Finding
-from ..journal import JournalError, Ledger
+from ..journal import Attachment, JournalError, Ledger
 from ..kernel.values import shown_ip
 from .conditions import Condition
 from .host import Host
@@ -29,26 +29,37 @@ _KEY = "clash "
 def clashes(ledger: Ledger, host: Host) -> list[Finding]:
     """One for each address. What takes the host's own way out or its DNS is an error."""
     found = []
-    for ip, number in ledger.holders(SCOPE, host.neighbours).items():
+    for ip, number in ledger.holders(SCOPE, host.reserved).items():
         attachment = ledger.by_id(number)
         if attachment is not None:
-            found.append(
-                Finding(
-                    code=CODE,
-                    severity="warning" if host.neighbours[ip].role == "neighbour" else "error",
-                    subject=shown_ip(ip),
-                    text=f"{attachment.key} has {shown_ip(ip)}, and {host.neighbour_with(ip)} has it, too: "
-                    "this host reaches the container instead",
-                    next=ENTRIES[CODE].remedy,
-                )
-            )
+            found.append(_of_own(attachment, ip) if ip in host.addresses else _of_other(attachment, ip, host))
     return found
+
+
+def _of_own(attachment: Attachment, ip: bytes) -> Finding:
+    return Finding(
+        code=CODE,
+        subject=shown_ip(ip),
+        text=f"{attachment.key} has {shown_ip(ip)}, and this host has it, too: packets for the container "
+        "stay on the host",
+        next=f"remove the address from the host (`ip address show to {shown_ip(ip)}` names the link), or "
+        "detach the container and attach it again",
+    )
+
+
+def _of_other(attachment: Attachment, ip: bytes, host: Host) -> Finding:
+    return Finding(
+        code=CODE,
+        severity="warning" if host.neighbours[ip].role == "neighbour" else "error",
+        subject=shown_ip(ip),
+        text=f"{attachment.key} has {shown_ip(ip)}, and {host.neighbour_with(ip)} has it, too: "
+        "this host reaches the container instead",
+        next=ENTRIES[CODE].remedy,
+    )
 
 
 async def look_for_clashes(node: Node) -> None:
     """Called at every tick, after the host was looked at."""
-    if not node.host.neighbours and not any(it.startswith(_KEY) for it in node.conditions):
-        return
     host = node.host
     try:
         found = await node.journal.ask(lambda ledger: clashes(ledger, host))

@@ -41,7 +41,10 @@ class Weakness(NamedTuple):
     @property
     def remedy(self) -> str:
         if self.kind == "mode" and self.is_shared:
-            return f"give a path in a directory of its own: {self.place} is shared by all users"
+            return (
+                f"give a path in a directory of its own: {self.place} is shared by all users; if it is "
+                f"netloom's alone, `chmod 0700 {self.place}`"
+            )
         if self.kind == "mode":
             return f"`chmod go-w {self.place}`"
         if self.kind == "link":

@@ -207,11 +207,12 @@ ENTRIES = (
     ),
     _entry(
         "address-clash",
-        "a container has the address of a machine beside the host",
+        "a container has the address of the host, or of a machine beside it",
         "The pool overlaps a network that the host is on, and an attachment got an address before the host "
         "knew that another machine has it: its gateway, its DNS server, or one that it has talked to. This "
         "host and its containers reach the container instead of that machine. netloom gives no such address "
-        "once the host knows the machine.",
+        "once the host knows the machine. Or the host itself got the address later: then packets for the "
+        "container stay on the host.",
         "Delete that container and attach it again: it gets another address. Then exclude the host's network "
         "from the pool (`exclude` in the network's file), or give the network another pool.",
     ),

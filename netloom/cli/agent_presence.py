@@ -63,7 +63,12 @@ def presence(place: Place) -> Presence:
             "socket-foreign",
         )
     if process is None:
-        was_a_node = os.path.exists(journal_path(place.state_dir))
+        from ..agent.install import RECEIPT
+
+        was_a_node = any(
+            os.path.exists(it)
+            for it in (journal_path(place.state_dir), os.path.join(place.state_dir, RECEIPT))
+        )
         return Presence(
             None,
             f"no agent answers at {place.socket}",

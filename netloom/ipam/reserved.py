@@ -14,6 +14,7 @@ _RESERVED = (
     ("::/128", "unspecified"),
     ("::1/128", "loopback"),
     ("::ffff:0:0/96", "IPv4 written as IPv6"),
+    ("fd6e:6574:6c6f:6f6d::/64", "netloom's own, on every node"),
     ("fe80::/10", "link-local"),
     ("ff00::/8", "multicast"),
 )

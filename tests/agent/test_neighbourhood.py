@@ -166,6 +166,20 @@ def test_an_attachment_with_the_address_of_a_machine_is_a_finding_until_it_is_go
     assert eventually(lambda: clashing() == [])
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["IPv4", "IPv6"])
+def test_an_attachment_whose_address_the_host_got_later_is_a_finding(beside: Node, number: int) -> None:
+    beside.start("--tick", "0.1", "--conf-dir", str(conf_dir(beside, beside.config())))
+    address = beside.add(beside.container()).addresses[number]
+
+    def clashing() -> list[tuple[str, str]]:
+        return [(it["subject"], it["severity"]) for it in beside.info()["findings"] if it["code"] == CLASH]
+
+    ip(beside, f"address add {address} dev lo")
+    assert eventually(lambda: clashing() == [(address, "error")])
+    ip(beside, f"address del {address} dev lo")
+    assert eventually(lambda: clashing() == [])
+
+
 def test_what_machines_beside_the_host_have_is_not_counted_as_free(beside: Node) -> None:
     ip(beside, "route add default via 10.9.0.1")
     pools = [{"cidr": "10.9.0.0/29"}]

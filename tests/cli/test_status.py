@@ -286,6 +286,8 @@ def test_a_journal_that_is_gone_while_no_agent_runs_is_a_trouble(machine: Machin
     report = machine.run("status", "--json").document
     assert (report["attachments"], len(report["troubles"])) == (None, 1)
     assert "`netloom up` begins with an empty journal" in report["next"]
+    # What brings it back comes first: an agent that is started now would begin with an empty one.
+    assert [it["code"] for it in report["findings"]] == ["journal-gone", "agent-not-running"]
 
 
 def test_with_a_damaged_journal_nobody_is_told_that_up_will_do(machine: Machine) -> None:

@@ -121,6 +121,7 @@ def test_a_config_comes_from_json_and_an_unknown_key_is_refused() -> None:
         ([PoolConfig("::/0")], "::/128 (unspecified)"),
         ([PoolConfig("::/64")], "::/128 (unspecified)"),
         ([PoolConfig("::1/128")], "::1/128 (loopback)"),
+        ([PoolConfig("fd6e:6574:6c6f:6f6d::/64")], "netloom's own"),
         ([PoolConfig("::ffff:10.1.0.0/120")], "::ffff:0:0/96 (IPv4 written as IPv6)"),
         ([PoolConfig("fe80::/64")], "fe80::/10 (link-local)"),
         ([PoolConfig("ff02::/16")], "ff00::/8 (multicast)"),
