@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..cni import CNIError, parse_network
+from ..cni import CNIError, NetworkConfig, network_from_plugin, parse_network, parse_plugin
+from ..cni.load import SINGLE_PLUGINS
 from ..findings import Finding
 from .install import Receipt, digest, put, read
-from .networks import Found, NodeNetwork, check_network
+from .networks import Found, NodeNetwork, check_config
 
 # In the state directory.
 STORE = "networks.json"
@@ -75,10 +76,19 @@ def own_copy(known: Receipt, kept: Sequence[Copy]) -> Copy | None:
 def is_sound(copy: Copy) -> bool:
     """Whether the agent would serve it: a copy may be of another version, or changed by hand."""
     try:
-        check_network(copy.content.encode())
-        return parse_network(copy.content.encode()).name == copy.name
+        config = _parsed(copy)
+        check_config(config)
     except CNIError:
         return False
+    return config.name == copy.name
+
+
+def _parsed(copy: Copy) -> NetworkConfig:
+    """As a runtime reads a file of that name: a list, or a single plugin."""
+    content = copy.content.encode()
+    if copy.path.endswith(SINGLE_PLUGINS):
+        return network_from_plugin(parse_plugin(content))
+    return parse_network(content)
 
 
 def renewed(

@@ -6,7 +6,16 @@ import os
 
 from msgspec import Struct
 
-from ..cni import CNIError, Endpoint, NetworkConfig, PluginConfig, Problem, load_networks, parse_network
+from ..cni import (
+    CNIError,
+    Endpoint,
+    InvalidConfig,
+    NetworkConfig,
+    PluginConfig,
+    Problem,
+    load_networks,
+    parse_network,
+)
 from ..cni.request import configuration, parameters
 from ..cni.skel import Request, judge_config, request_of
 from .install import read
@@ -117,4 +126,11 @@ def _asked(plugin: PluginConfig, config: NetworkConfig, verb: str, endpoint: End
 
 def check_network(source: bytes) -> None:
     """Raises a `CNIError` if the agent would refuse every ADD to a network with this configuration."""
-    network_of(request(parse_network(source), "STATUS"))
+    check_config(parse_network(source))
+
+
+def check_config(config: NetworkConfig) -> None:
+    """The same of one that was parsed."""
+    if plugin_of(config) is None:
+        raise InvalidConfig(f"network {config.name} has no plugin of type {TYPE}")
+    network_of(request(config, "STATUS"))
