@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from ..agent.install import (
     Put,
     Receipt,
@@ -81,3 +83,14 @@ def install(state_dir: str, path: str, content: bytes, mode: int) -> Put:
     if path in known.intended or known.files.get(path) != digest(content):
         write_receipt(state_dir, known.adding(path, content, missing))
     return change
+
+
+def restore(state_dir: str, path: str, content: bytes, mode: int) -> Put:
+    """Writes a file as somebody had changed it. It stays theirs: only directories that it needs are ours.
+
+    OSError says why the file itself could not be written.
+    """
+    known, missing = receipt(state_dir), missing_directories(path)
+    if missing:
+        write_receipt(state_dir, replace(known, directories=(*known.directories, *missing)))
+    return put(path, content, mode)

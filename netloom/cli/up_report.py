@@ -12,7 +12,7 @@ from .up_agent import AgentPart
 from .up_plugins import FailedPlace
 from .views import table
 
-Configured: TypeAlias = Put | Literal["restored"]
+Configured: TypeAlias = Put | Literal["restored", "renamed"]
 
 
 class FilePart(Struct, frozen=True):
@@ -44,7 +44,8 @@ class NetworkPart(
         Configured,
         Meta(
             description="`kept`: it was there and right, or is somebody else's; `restored`: it was missing "
-            "or broken, and is again as this node had it"
+            "or broken, and is again as this node had it; `renamed`: the same, with the name that was "
+            "asked for"
         ),
     ]
     path: Annotated[str, Meta(description="where it is")]

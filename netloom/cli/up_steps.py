@@ -10,15 +10,15 @@ import os
 
 from msgspec.structs import replace
 
-from ..agent.install import EXECUTABLE, READABLE, Put, put, receipt
+from ..agent.install import EXECUTABLE, READABLE, Put, digest, put, receipt
 from ..agent.kept_networks import Copy, copies, is_sound, keep_copy, missing, own_copy
 from ..agent.network_files import NetworkFiles
 from .agent_process import Place
 from .agent_start import own_command
 from .attached import networks_attached_of
-from .conflist import Decision, Options, decide, values_of
+from .conflist import Decision, Options, decide, is_as_written, values_of
 from .output import say
-from .receipts import install, unwritable_state, write_receipt
+from .receipts import install, restore, unwritable_state, write_receipt
 from .units import rendered
 from .up_agent import found_agent, in_background, is_of_another
 from .up_host import usable_default_pools
@@ -100,9 +100,17 @@ def _install(args: argparse.Namespace, plugin: bytes) -> tuple[list[PluginPart],
 
 def _configure(args: argparse.Namespace, network: Decision) -> NetworkPart:
     is_kept = _remember(args, network)
-    change = _put(args, network.path, network.content, READABLE) if network.is_ours else "kept"
-    is_restored = network.is_restored and change != "kept"
-    return _part(network.path, network.values, "restored" if is_restored else change, is_kept=is_kept)
+    return _part(network.path, network.values, _written(args, network), is_kept=is_kept)
+
+
+def _written(args: argparse.Namespace, network: Decision) -> Configured:
+    if not network.is_ours:
+        return "kept"
+    if not network.is_restored:
+        return _put(args, network.path, network.content, READABLE)
+    if _restore(args, network.path, network.content, is_own=is_as_written(network.content)) == "kept":
+        return "kept"
+    return "restored" if network.before == network.values.network else "renamed"
 
 
 def _remember(args: argparse.Namespace, network: Decision) -> bool:
@@ -137,7 +145,7 @@ def _restore_others(args: argparse.Namespace) -> tuple[NetworkPart, ...]:
         if not it.is_taken and is_sound(it.copy)
     ]
     for it in lost:
-        _put(args, it.path, it.content.encode(), READABLE)
+        _restore(args, it.path, it.content.encode(), is_own=False)
     return tuple(_part(it.path, values_of(it.content.encode()), "restored") for it in lost)
 
 
@@ -157,5 +165,15 @@ def _part(path: str, values: Options, change: Configured, *, is_kept: bool = Fal
 def _put(args: argparse.Namespace, path: str, content: bytes, mode: int) -> Put:
     try:
         return install(args.state_dir, path, content, mode)
+    except OSError as cause:
+        raise Unwritable(path, cause) from None
+
+
+def _restore(args: argparse.Namespace, path: str, content: bytes, *, is_own: bool) -> Put:
+    """What somebody wrote or changed by hand stays theirs: no later run and no purge takes it for ours."""
+    if is_own or digest(content) in receipt(args.state_dir).files.values():
+        return _put(args, path, content, READABLE)
+    try:
+        return restore(args.state_dir, path, content, READABLE)
     except OSError as cause:
         raise Unwritable(path, cause) from None

@@ -118,6 +118,8 @@ class TestFound:
         assert (restored["change"], restored["path"]) == ("restored", str(theirs))
         assert theirs.read_text() == content
         assert machine.run("cni", "del", *words).status == 0
+        known = document(machine.node.state_dir / "installed.json")["files"]
+        assert str(theirs) not in known
         theirs.unlink()
         assert findings(machine) == []
 
@@ -137,6 +139,29 @@ class TestRestored:
         shop.conflist.unlink()
         assert shop.brought_up()["network"]["change"] == "restored"
         assert shop.conflist.read_text() == text
+
+    def test_it_stays_theirs_once_it_is_restored(self, shop: Machine) -> None:
+        text = edited(shop, cooldown=7, capabilities={"ips": True})
+        shop.conflist.unlink()
+        shop.brought_up()
+        assert shop.brought_up()["network"]["change"] == "kept"
+        assert shop.up("--mtu", "1300").status == 3
+        assert shop.conflist.read_text() == text
+        done = shop.run("down", "--purge", "--yes", "--json").document
+        assert str(shop.conflist) in [it["what"] for it in done["kept"]]
+        assert shop.conflist.read_text() == text
+
+    def test_what_up_wrote_itself_stays_its_own(self, shop: Machine) -> None:
+        shutil.rmtree(shop.stage.networks)
+        shop.brought_up()
+        assert shop.brought_up("--mtu", "1300")["network"]["change"] == "replaced"
+        assert shop.run("down", "--purge", "--yes").status == 0
+        assert not shop.conflist.exists()
+
+    def test_another_name_is_said(self, shop: Machine) -> None:
+        shop.conflist.unlink()
+        done = shop.brought_up("--network", "other")["network"]
+        assert (done["change"], done["name"]) == ("renamed", "other")
 
     def test_options_win_over_it_and_the_rest_stays(self, shop: Machine) -> None:
         edited(shop, cooldown=7)
