@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from ..cni import CNIError, NetworkConfig, network_from_plugin, parse_network, parse_plugin
 from ..cni.load import SINGLE_PLUGINS
 from ..findings import Finding
+from ..ipam import Pool, PoolConfig, parse_pools
 from .install import Receipt, digest, put, read
-from .networks import Found, NodeNetwork, check_config
+from .networks import Found, NodeNetwork, check_config, plugin_of
 
 # In the state directory.
 STORE = "networks.json"
@@ -89,6 +90,15 @@ def _parsed(copy: Copy) -> NetworkConfig:
     if copy.path.endswith(SINGLE_PLUGINS):
         return network_from_plugin(parse_plugin(content))
     return parse_network(content)
+
+
+def pools_of(copy: Copy) -> tuple[Pool, ...]:
+    """What its network had; none of a copy that does not work."""
+    try:
+        plugin = plugin_of(_parsed(copy))
+        return () if plugin is None else parse_pools(msgspec.convert(plugin.raw["pools"], list[PoolConfig]))
+    except (CNIError, LookupError, msgspec.MsgspecError):
+        return ()
 
 
 def renewed(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..agent.host import Host, look_at
 from ..agent.install import receipt
 from ..agent.intent_files import waiting
-from ..agent.kept_networks import Copy, copies, finding_of, missing
+from ..agent.kept_networks import Copy, Missing, copies, finding_of, missing, pools_of
 from ..agent.networks import Found, NodeNetwork, found_in
 from ..agent.scope import SCOPE
 from ..agent.status import lack_of_space
@@ -51,7 +51,8 @@ def report(args: argparse.Namespace) -> Status:
     attachments, outside, advice = None, None, found.advice
     kept = copies(args.state_dir)
     absent = {it.name for it in kept} - {it.name for it in networks}
-    attached: Collection[str] = ()
+    files = Found(tuple(networks), tuple(problems))
+    lost = _lost(args, kept, files, ()) if absent else []
     of_journal: list[Finding] = []
     clashing: list[Finding] = []
     try:
@@ -63,8 +64,9 @@ def report(args: argparse.Namespace) -> Status:
             host = _host(agent, known)
             described = [_network(it, known, host) for it in networks]
             clashing += _clashes(known, host) if agent is None and host is not None else []
-            attachments, outside = known.count(), _outside(pools, described, known)
-            attached = _attached(known) if absent else ()
+            lost = _lost(args, kept, files, _attached(known)) if absent else []
+            had = [pool for it in lost for pool in pools_of(it.copy)]
+            attachments, outside = known.count(), _outside([*pools, *had], described, known)
     except CommandFailed as error:
         if not agent or agent.info.has_journal:  # which has told of it already
             troubles.append(str(error))
@@ -81,7 +83,7 @@ def report(args: argparse.Namespace) -> Status:
             *findings.of_disk(args.state_dir),
             *of_journal,
             *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
-            *(_of_missing(args, kept, Found(tuple(networks), tuple(problems)), attached) if absent else ()),
+            *map(finding_of, lost),
             *(() if agent else _of_owner(args.state_dir)),
             *findings.of_copies(args.state_dir, host.orphans if host else ()),
             *findings.of_networks(described, unreadable, args.conf_dir),
@@ -216,11 +218,11 @@ def _attached(known: Ledger) -> Collection[str]:
     return networks_attached(known)
 
 
-def _of_missing(
+def _lost(
     args: argparse.Namespace, kept: Sequence[Copy], found: Found, attached: Collection[str]
-) -> Iterator[Finding]:
+) -> list[Missing]:
     """Networks that this node had, and that no file has any more."""
-    return map(finding_of, missing(args.conf_dir, kept, found, receipt(args.state_dir), attached))
+    return list(missing(args.conf_dir, kept, found, receipt(args.state_dir), attached))
 
 
 def _of_firewalls(networks: Sequence[NodeNetwork]) -> Iterator[Finding]:

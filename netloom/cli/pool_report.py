@@ -11,18 +11,21 @@ from msgspec.structs import replace
 
 from ..agent.another_pool import remedy_of
 from ..agent.host import Host, look_at
+from ..agent.install import receipt
+from ..agent.kept_networks import Missing, copies, finding_of, missing, pools_of
 from ..agent.network import Network
-from ..agent.networks import NodeNetwork, node_networks
+from ..agent.networks import Found, NodeNetwork, found_in
 from ..agent.orphans import orphans_at
 from ..agent.scope import SCOPE
 from ..catalogue import entry
-from ..cni import CNIError
+from ..cni import CNIError, Problem
 from ..findings import Finding, Severity
 from ..ipam import Pool, PoolUsage, SqlHoldings, count_free, usage
 from ..ipam.pressure import least_rest
 from ..ipam.ranges import Range
 from ..ipam.usage import in_words
 from ..journal import Ledger, boottime, empty
+from ..journal.search import networks_attached
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
 from .journal import ledger
@@ -34,7 +37,8 @@ _NEARLY = 90.0
 
 
 def report(args: argparse.Namespace) -> Pools:
-    networks, broken = _networks(args)
+    files, broken = _networks(args)
+    networks = files.networks
     with ledger(args) as journal:
         known = journal or empty()
         host = _host(known)
@@ -45,22 +49,36 @@ def report(args: argparse.Namespace) -> Pools:
             replace(it, next_free=_next_free(pool, shared[pool].values(), full, known)) if it.resting else it
             for pool, it in counted.items()
         ]
-        outside = list(_outside(shared, known))
-        findings = [*_of_use(shown, networks), *broken, *(_audit(shared, known) if args.audit else ())]
+        lost = list(_lost(args, files, known))
+        had = [pool for it in lost for pool in pools_of(it.copy)]
+        outside = list(_outside([*shared, *had], known))
+        findings = [
+            *map(finding_of, lost),
+            *_of_use(shown, networks),
+            *broken,
+            *(_audit(shared, known) if args.audit else ()),
+        ]
     return Pools(shown, outside, findings)
 
 
-def _networks(args: argparse.Namespace) -> tuple[list[NodeNetwork], list[Finding]]:
-    """And which of them have pools that nobody can tell."""
+def _networks(args: argparse.Namespace) -> tuple[Found, list[Finding]]:
+    """And which of them have pools that cannot be told."""
     try:
-        found = node_networks(args.conf_dir)
+        found, problems = found_in(args.conf_dir)
     except CNIError as error:
-        return [], [_broken(args.conf_dir, f"networks could not be read: {error}")]
-    return found, [
+        unread = Found(problems=(Problem(args.conf_dir, error),))
+        return unread, [_broken(args.conf_dir, f"networks could not be read: {error}")]
+    return Found(tuple(found), tuple(problems)), [
         _broken(it.path, f"{it.path} cannot work, and its pools are not shown: {it.error}")
         for it in found
         if it.network is None
     ]
+
+
+def _lost(args: argparse.Namespace, found: Found, known: Ledger) -> Iterable[Missing]:
+    """Networks that this node had, and that no file has any more."""
+    kept = copies(args.state_dir)
+    return missing(args.conf_dir, kept, found, receipt(args.state_dir), networks_attached(known))
 
 
 def _broken(path: str, text: str) -> Finding:

@@ -2,7 +2,8 @@
 
 An address that was released rests for a while before it is given again. --audit counts each pool once more,
 address by address, and looks for addresses that nobody holds. The exit status is 1 if that finds something,
-or if a network has no address of a family left in any of its pools.
+if a network has no address of a family left in any of its pools, or if the file of this node's network is
+missing.
 
 examples:
   netloom pools
@@ -121,6 +122,8 @@ def _show(args: argparse.Namespace, it: Pools) -> None:
         rows = [_row(pool) for pool in it.pools]
         kept = [number for number in range(len(_HEADER)) if any(row[number] != "-" for row in rows)]
         say(*table([[row[number] for number in kept] for row in rows], [_HEADER[number] for number in kept]))
+    elif it.findings:
+        say("no pool is configured")
     else:
         say("no pool is configured: `netloom up` writes a network that has some")
     if it.outside:

@@ -72,6 +72,9 @@ class TestFound:
         (found,) = findings(shop)
         assert (found["severity"], found["subject"]) == ("error", str(shop.conflist))
         assert "`netloom up`" in found["next"]
+        held = shop.run("pools", "--json")
+        assert (held.status, [it["code"] for it in held.document["findings"]]) == (1, [CODE])
+        assert "netloom up" in shop.run("pools").stdout
         diagnosis = shop.run("doctor", "--json", "--only", "node").document
         assert CODE in [it["code"] for it in diagnosis["findings"]]
         ready = ask(shop.node, "/readyz?network=shop")
@@ -114,6 +117,10 @@ class TestFound:
         theirs.unlink()
         (found,) = findings(machine)
         assert (found["severity"], found["subject"]) == ("warning", str(theirs))
+        assert machine.run("status", "--json").document["outside"] == []
+        held = machine.run("pools", "--json")
+        assert (held.status, held.document["outside"]) == (0, [])
+        assert [it["code"] for it in held.document["findings"]] == [CODE]
         (restored,) = machine.brought_up()["restored"]
         assert (restored["change"], restored["path"]) == ("restored", str(theirs))
         assert theirs.read_text() == content
