@@ -201,9 +201,10 @@ ENTRIES = (
         "a pool overlaps a network of the host",
         "A container and a machine there may get the same address. netloom gives no address of the host, its "
         "gateways, its DNS servers and machines that the host has talked to; of others it cannot know. "
-        "`netloom up` refuses a new pool that overlaps a network that the host is connected to.",
-        "Exclude that part of the pool, or choose another. If these addresses are set aside for containers, "
-        "`netloom up --force` uses the pool.",
+        "`netloom up` refuses a new pool that overlaps a network that the host is connected to; instead of "
+        "a default pool that does, it takes a free private range, and says so.",
+        "Exclude that part of the pool, or choose another: `netloom up --pool CIDR`. If these addresses are "
+        "set aside for containers, `netloom up --pool CIDR --force` uses the pool.",
     ),
     _entry(
         "address-clash",

@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="pools",
         help=f"addresses for containers; may be repeated (default {' and '.join(DEFAULT_POOLS)}; on a host "
-        f"without IPv6, {DEFAULT_POOLS[0]})",
+        f"without IPv6, {DEFAULT_POOLS[0]}; where a network of the host overlaps them, a free private range)",
     )
     parser.add_argument(
         "--mtu",
@@ -86,7 +86,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-network",
         action=argparse.BooleanOptionalAction,
         help="let the agent restore the network's file when something deletes it, as `podman system prune` "
-        "does (default: as before, at first no)",
+        "does (default: unchanged; off on a new node)",
     )
     parser.add_argument(
         "--cni-version",
@@ -98,7 +98,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--plugin-dir",
         metavar="DIR",
         type=nameable,
-        help="where runtimes look for plugins, beside all that were ever given (default: those, or "
+        help="one more directory to install the plugin into; earlier ones are kept (default: those, or "
         f"{PLUGIN_DIR})",
     )
     add_conf_dir(parser)

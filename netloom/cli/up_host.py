@@ -13,13 +13,22 @@ from .conflist import DEFAULT_POOLS, Decision
 from .failure import CommandFailed
 from .status import CONFIGURATION
 
-# How many ranges are tried to find one that is free: 10.78.0.0/16 and fd78::/16, and those behind them.
-_TRIES, _STEP = 64, 16
+# Private addresses, and in which steps they are searched for a range that is free.
+_PRIVATE = {"10.0.0.0/8": 16, "172.16.0.0/12": 16, "192.168.0.0/16": 24, "100.64.0.0/10": 16, "fd00::/8": 16}
 
 
-def usable_default_pools(mtu: int | None) -> tuple[str, ...]:
-    """On a host without IPv6, the IPv4 pool alone: an attachment has an address of every family or fails."""
-    return DEFAULT_POOLS if lack_of(DEFAULT_POOLS, mtu) is None else DEFAULT_POOLS[:1]
+def usable_default_pools(mtu: int | None, *, force: bool) -> tuple[str, ...]:
+    """On a host without IPv6, the IPv4 pool alone: an attachment has an address of every family or fails.
+
+    A default that overlaps a network that the host is connected to gives way to a range that is free, if
+    there is one, but not with `force`.
+    """
+    pools = DEFAULT_POOLS if lack_of(DEFAULT_POOLS, mtu) is None else DEFAULT_POOLS[:1]
+    networks = [] if force else overlap.host_networks()
+    connected = [it for it in networks if it.is_near]
+    if not any(it.overlaps(pool) for it in connected for pool in _parsed(pools)):
+        return pools
+    return tuple(_fitting(pools, networks)) or pools
 
 
 def lack_of(cidrs: Iterable[str], mtu: int | None) -> Lack | None:
@@ -45,28 +54,53 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
     connected = [it for it in networks if it.is_near]
     found = [pool for pool in _parsed(decision.new) if any(it.overlaps(pool) for it in connected)]
     if found:
-        fitting = [next(_free(it, networks), "NEW_CIDR") for it in _parsed(decision.values.pools or ())]
+        fitting = _fitting(decision.values.pools or (), networks)
+        such = f"such as `netloom up {_options(fitting)}`" if fitting else "with `netloom up --pool CIDR`"
         raise CommandFailed(
             "; ".join(it.text for it in overlap.findings_of(found, connected)),
-            f"choose another pool, such as `netloom up {_options(fitting)}`; if these addresses are set "
-            "aside for containers there, use --force",
+            f"choose another pool, {such}; if these addresses are set aside for containers there, use "
+            f"`netloom up {_options(decision.values.pools or ())} --force`",
             code="pool-overlap",
             status=CONFIGURATION,
         )
 
 
-def _free(pool: Pool, networks: Sequence[overlap.HostNetwork]) -> Iterator[str]:
-    """The pool, and private ones of its size from the default one on, that overlap no network of the host."""
-    tried = [pool.cidr]
-    if pool.prefix >= _STEP:
-        default = next(it for it in _parsed(DEFAULT_POOLS) if it.family == pool.family)
-        bits = pool.width * 8 - _STEP
-        ips = (default.network + (number << bits) for number in range(_TRIES))
-        tried += [f"{shown_ip(ip.to_bytes(pool.width, 'big'))}/{pool.prefix}" for ip in ips]
-    for cidr in tried:
-        (found,) = _parsed([cidr])
-        if not any(it.overlaps(found) for it in networks):
-            yield found.cidr
+def _fitting(cidrs: Iterable[str], networks: Sequence[overlap.HostNetwork]) -> list[str]:
+    """These pools; in the place of each that overlaps a network of the host, a private one of its size.
+
+    Empty if there is no free range for one of them.
+    """
+    wanted = _parsed(cidrs)
+    chosen = [it for it in wanted if not any(one.overlaps(it) for one in networks)]
+    fitting: list[str] = []
+    for pool in wanted:
+        if pool not in chosen:
+            free = next(_free(pool, networks, chosen), None)
+            if free is None:
+                return []
+            chosen.append(free)
+            pool = free
+        fitting.append(pool.cidr)
+    return fitting
+
+
+def _free(pool: Pool, networks: Sequence[overlap.HostNetwork], others: Sequence[Pool]) -> Iterator[Pool]:
+    """Private pools of its size, from the default one on."""
+    default = next(it for it in _parsed(DEFAULT_POOLS) if it.family == pool.family)
+    ips: list[int] = []
+    for block, step in zip(_parsed(_PRIVATE), _PRIVATE.values(), strict=True):
+        if block.family == pool.family and block.prefix <= pool.prefix:
+            bits = pool.width * 8
+            end = block.network + (1 << bits - block.prefix)
+            ips += range(block.network, end, 1 << bits - min(step, pool.prefix))
+    for ip in sorted(ips, key=lambda it: it < default.network):
+        (found,) = _parsed([f"{shown_ip(ip.to_bytes(pool.width, 'big'))}/{pool.prefix}"])
+        if not any(it.overlaps(found) for it in networks) and not any(_overlap(it, found) for it in others):
+            yield found
+
+
+def _overlap(one: Pool, other: Pool) -> bool:
+    return one.family == other.family and one.low <= other.high and other.low <= one.high
 
 
 def _options(cidrs: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ def decided(args: argparse.Namespace) -> Decision:
     )
     known = receipt(args.state_dir)
     copy = own_copy(known, copies(args.state_dir))
-    default_pools = usable_default_pools(args.mtu)
+    default_pools = usable_default_pools(args.mtu, force=args.force)
     return decide(args.conf_dir, given, known, force=args.force, default_pools=default_pools, copy=copy)
 
 

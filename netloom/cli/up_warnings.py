@@ -28,6 +28,7 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
         *_of_keys(wrote),
         *_of_families(wrote),
         *_of_missing_ipv6(args, wrote),
+        *_of_other_defaults(args, wrote),
         *_of_name(args, wrote),
         *_of_pools(it for it in networks if it.path == wrote.path),
         *(f"{it.text}; {it.next}" for it in of_runtimes(args)),
@@ -111,6 +112,17 @@ def _of_missing_ipv6(args: argparse.Namespace, wrote: Decision) -> list[str]:
     return [
         f"network {wrote.values.network} has the IPv4 pool {ipv4_only[0]} only: {lacking.text}; once the "
         f"host has IPv6, {both} adds the IPv6 pool"
+    ]
+
+
+def _of_other_defaults(args: argparse.Namespace, wrote: Decision) -> list[str]:
+    """Of a new network, if the host is connected to a network that overlaps a default pool."""
+    if args.pools is not None or not set(wrote.new) - set(DEFAULT_POOLS):
+        return []
+    pools = wrote.values.pools or ()
+    return [
+        f"the default pools ({', '.join(DEFAULT_POOLS)}) overlap a network of this host, so network "
+        f"{wrote.values.network} has {', '.join(pools)}; `netloom up --pool CIDR` chooses another pool"
     ]
 
 

@@ -450,11 +450,16 @@ def connected(machine: Machine, address: str) -> None:
 @pytest.mark.parametrize(
     ("words", "address", "other"),
     [
-        ((), "10.78.5.1/24", "--pool 10.79.0.0/16 --pool fd78::/64"),
-        ((), "fd78::7/64", "--pool 10.78.0.0/16 --pool fd79::/64"),
+        (("--pool", "fd78::/64"), "fd78::7/64", "--pool fd79::/64"),
         (("--pool", "192.0.2.0/24"), "192.0.2.1/24", "--pool 10.78.0.0/24"),
+        (
+            ("--pool", "10.1.0.0/16", "--pool", "10.2.0.0/16"),
+            "10.0.0.5/8",
+            "--pool 172.16.0.0/16 --pool 172.17.0.0/16",
+        ),
+        (("--pool", "10.0.0.0/9"), "10.0.0.5/8", "--pool CIDR"),
     ],
-    ids=["the default", "IPv6", "given"],
+    ids=["IPv6", "documentation", "two in a large network", "larger than any that is free"],
 )
 def test_a_pool_that_overlaps_a_network_that_the_host_is_on_is_refused_before_anything_is_done(
     bare: Machine, words: tuple[str, ...], address: str, other: str
@@ -467,6 +472,25 @@ def test_a_pool_that_overlaps_a_network_that_the_host_is_on_is_refused_before_an
     assert not bare.plugin.exists()
     assert not bare.conflist.exists()
     assert bare.agent is None
+
+
+@pytest.mark.parametrize(
+    ("address", "pools"),
+    [
+        ("10.78.5.1/24", ["10.79.0.0/16", "fd78::/64"]),
+        ("10.0.0.5/8", ["172.16.0.0/16", "fd78::/64"]),
+        ("fd78::7/64", ["10.78.0.0/16", "fd79::/64"]),
+    ],
+)
+def test_a_default_pool_that_overlaps_a_network_that_the_host_is_on_gives_way(
+    bare: Machine, address: str, pools: list[str]
+) -> None:
+    connected(bare, address)
+    done = bare.brought_up()
+    (warning,) = done["warnings"]
+    assert (done["network"]["pools"], ", ".join(pools) in warning) == (pools, True)
+    again = bare.brought_up()
+    assert (again["network"]["change"], again["network"]["pools"], again["warnings"]) == ("kept", pools, [])
 
 
 def test_with_force_a_pool_that_overlaps_a_network_of_the_host_is_used_and_reported(bare: Machine) -> None:
