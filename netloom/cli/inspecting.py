@@ -94,7 +94,8 @@ def _counted(it: Direction, refused: int | None = None) -> str:
     limit = "" if it.limited is None else f", {it.limited} dropped by the limit"
     errors = f", {it.errors} errors" if it.errors else ""
     strange = f", {refused} refused: not from its own addresses" if refused else ""
-    return f"{it.packets} packets, {_size(it.bytes)}, {it.dropped} dropped{limit}{errors}{strange}"
+    packets = "1 packet" if it.packets == 1 else f"{it.packets} packets"
+    return f"{packets}, {_size(it.bytes)}, {it.dropped} dropped{limit}{errors}{strange}"
 
 
 def _size(count: int) -> str:

@@ -120,9 +120,11 @@ def _of_other_defaults(args: argparse.Namespace, wrote: Decision) -> list[str]:
     if args.pools is not None or not set(wrote.new) - set(DEFAULT_POOLS):
         return []
     pools = wrote.values.pools or ()
+    families = {":" in it for it in pools}
+    passed = [it for it in DEFAULT_POOLS if it not in pools and (":" in it) in families]
     return [
-        f"the default pools ({', '.join(DEFAULT_POOLS)}) overlap a network of this host, so network "
-        f"{wrote.values.network} has {', '.join(pools)}; `netloom up --pool CIDR` chooses another pool"
+        f"network {wrote.values.network} has {', '.join(pools)}, since a network of this host overlaps the "
+        f"default {' and '.join(passed)}; `netloom up --pool CIDR` chooses another pool"
     ]
 
 
