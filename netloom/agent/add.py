@@ -36,8 +36,8 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, c
         raise InvalidNetns("ADD needs the container's network namespace")
     status = os.fstat(netns)
     wanted = wanted_of(request, network, (status.st_dev, status.st_ino), node.boot_id, host=node.host)
-    if "journal" in node.troubles:
-        raise IOFailure(node.troubles["journal"])
+    if "journal" in node.troubles or "damage" in node.troubles:
+        raise IOFailure(node.troubles.get("journal") or node.troubles["damage"])
     node.networks.asked(request.network, network)
     reach("add.judged")
     course.lap("judge")

@@ -52,6 +52,7 @@ async def info(node: Node, _: bytes) -> bytes:
     from .orphans import in_order
     from .troubles import findings_of
 
+    await node.prove_journal()
     node.look_after_journal()
     counts = await node.journal.ask(Ledger.count)
     node.look_after_journal()  # a copy may have been written meanwhile

@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -34,6 +35,7 @@ from .network_files import NetworkFiles
 from .orphan_table import OrphanTable
 from .orphans import orphans_at
 from .ownership import mark_at
+from .shared import Shared
 from .tally import Tally
 from .turns import Turns
 
@@ -51,6 +53,10 @@ _LONGEST = 2000
 
 # What the journal can count, too: for each number there, the sets that must have as many elements together.
 _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
+
+# How long somebody waits for the journal to be read whole; and for how many times as long as that took, it
+# is not read again.
+_PROVING_PATIENCE, _PROVING_RESTS = 1.0, 20
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -122,6 +128,7 @@ class Node:
         self._written_orphan_table: OrphanTable = {}
         self._table_lacks = False
         self.firewalls = Firewalls(self)
+        self._proof: Shared[None] = Shared(lambda: asyncio.to_thread(journal.prove))
         self._laying = asyncio.Lock()
         self._learning = asyncio.Lock()
 
@@ -179,7 +186,33 @@ class Node:
             )
         )
 
+    async def prove_journal(self, fresh: float = 0.0) -> None:
+        """Reads all of the journal's file, unless that was done `fresh` seconds ago. Nobody waits for long.
+
+        However large the file is and however often somebody asks, it is read a small part of the time only.
+        """
+        journal = self.journal
+        if time.monotonic() - journal.proved < max(fresh, _PROVING_RESTS * journal.proving_took):
+            return
+        with suppress(TimeoutError):  # it goes on, and tells the next who asks
+            await self._proof(_PROVING_PATIENCE)
+
     def look_after_journal(self) -> None:
+        """Its file may be damaged, or gone from its place."""
+        self._look_for_damage()
+        self._look_for_file()
+
+    def _look_for_damage(self) -> None:
+        damage = self.journal.damage
+        if not damage:
+            self.troubles.pop("damage", None)
+            return
+        trouble = f"{damage}; {lost.advice_on_damage(self.journal.path, runs=True)}"
+        if self.troubles.get("damage") != trouble:
+            self.troubles["damage"] = trouble
+            log.error("%s", trouble)
+
+    def _look_for_file(self) -> None:
         """A file that somebody removed or replaced takes changes; it is kept whole, wherever it is by now."""
         if self.journal.is_in_place():
             self.troubles.pop("journal", None)

@@ -37,6 +37,7 @@ _PATIENCE = 3.0
 # Codes of what an agent notes in `Node.troubles`, by the names that those have.
 CODES = {
     "journal": "journal-gone",
+    "damage": "journal-damaged",
     "table": "table-broken",
     "socket": "socket-unreachable",
     "directory": "path-untrusted",
@@ -90,6 +91,7 @@ class Judge:
 
     async def obstacles(self) -> Obstacles:
         node = self._node
+        await node.prove_journal(_FRESH)
         node.look_after_journal()
         self._look()
         of_node = [_finding(CODES.get(what, what), text) for what, text in dict(node.troubles).items()]
@@ -117,7 +119,9 @@ class Judge:
             return [_finding("agent-stuck", f"the disk of {state_dir} does not answer", state_dir)]
         if full:
             return [_finding("disk-full", full, state_dir)]
-        return [] if "journal" in self._node.troubles else await _of_journal(self._node)
+        if self._node.troubles.keys() & {"journal", "damage"}:
+            return []
+        return await _of_journal(self._node)
 
     async def _of_table(self) -> list[Finding]:
         try:

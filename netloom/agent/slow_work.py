@@ -25,6 +25,8 @@ _COLLECT_EVERY = 10
 _FIREWALLS_EVERY = 10
 # Looking for addresses that rested for a day costs a look at all that rest.
 _FORGET_EVERY = 3600
+# Seconds: all pages of the journal are read. Whoever asks how the node is has it done sooner.
+_PROVE_EVERY = 60
 
 
 async def tick(node: Node) -> None:
@@ -43,6 +45,7 @@ async def tick(node: Node) -> None:
             node.look_at_host,
             lambda: keep_own_objects(node),
             lambda: look_for_clashes(node),
+            lambda: node.prove_journal(_PROVE_EVERY),
             drift.look_after_table,
             drift.look_after_recent,
             drift.sweep,

@@ -67,7 +67,7 @@ class Down(Struct, frozen=True, kw_only=True):
     agent: Annotated[StoppedAgent, Meta(description="the process that served the plugin")]
     journal: Annotated[
         LostJournal | UnsetType,
-        Meta(description="only if somebody has moved, removed or replaced it: what the next agent lacks"),
+        Meta(description="only if it was moved, removed, replaced or damaged: what the next agent lacks"),
     ] = UNSET
     removed: Annotated[list[str] | UnsetType, Meta(description="what went")] = UNSET
     kept: Annotated[list[Kept] | UnsetType, Meta(description="what is not netloom's, and stayed")] = UNSET

@@ -1,4 +1,4 @@
-"""A journal that was taken away under its agent, for who ends that agent: nothing is remembered after it.
+"""A journal that was taken away or damaged under its agent, for who ends that agent.
 
 Where the file is by now only the agent knows, and so it is asked before it ends.
 """
@@ -6,13 +6,18 @@ Where the file is by now only the agent knows, and so it is asked before it ends
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..agent.client import AgentError, Connection
 from ..journal.astray import is_rescued, rescued
-from ..journal.lost import advice, newest
+from ..journal.errors import Damaged, JournalError
+from ..journal.file import as_it_is, explained
+from ..journal.lost import advice, advice_on_damage, newest
+from ..journal.verification import require_whole
 from .agent_process import Place, holder, is_stopped
 from .journal import journal_path
 
@@ -20,7 +25,7 @@ _PATIENCE = 3.0
 
 
 class LostJournal(Struct, frozen=True, kw_only=True):
-    """The journal is not where the next agent looks for it."""
+    """The journal is not where the next agent looks for it, or it is damaged."""
 
     path: Annotated[str, Meta(description="where the next agent looks for it")]
     restore: Annotated[
@@ -28,7 +33,13 @@ class LostJournal(Struct, frozen=True, kw_only=True):
         Meta(description="what `netloom journal restore` makes it whole again of; null if nothing is known"),
     ]
 
+    damage: Annotated[
+        str | UnsetType, Meta(description="only of a file that is damaged: what is wrong with it, in words")
+    ] = UNSET
+
     def warning(self) -> str:
+        if self.damage:
+            return f"{self.damage}: the next agent may not know what is attached now"
         become = "is not the agent's any more" if os.path.lexists(self.path) else "is gone"
         what = f"the journal {self.path} {become}: the next agent will not know what is attached now"
         if self.restore is None:
@@ -37,6 +48,8 @@ class LostJournal(Struct, frozen=True, kw_only=True):
         return f"{what}; {self.restore} is {kind}, with all of it"
 
     def advice(self) -> str:
+        if self.damage:
+            return advice_on_damage(self.path, runs=False)
         return advice(self.path, self.restore or "", runs=False)
 
 
@@ -49,12 +62,14 @@ class Watched:
         self._was_in_place, self._at = _asked(place)
 
     def lost(self) -> LostJournal | None:
-        """None: the journal is in its place."""
+        """None: the journal is in its place, and whole."""
         if not os.path.lexists(self._path):
             if not os.path.exists(f"{self._path}.lock"):
                 return None  # there never was one
         elif self._was_in_place is not False:
-            return None
+            damage = _damage(self._path)
+            restore = newest(self._path) or None
+            return LostJournal(path=self._path, restore=restore, damage=damage) if damage else None
         return LostJournal(path=self._path, restore=self._source())
 
     def _source(self) -> str | None:
@@ -68,6 +83,21 @@ class Watched:
         if copies:
             return copies[-1]
         return self._at if os.path.exists(self._at) and not _has_log(self._path) else None
+
+
+def _damage(path: str) -> str:
+    try:
+        connection, _ = as_it_is(path)
+        with closing(connection):
+            require_whole(connection, path)
+    except Damaged as error:
+        return str(error)
+    except sqlite3.DatabaseError as cause:
+        told = explained(path, cause, reading=True)
+        return str(told) if isinstance(told, Damaged) else ""
+    except (JournalError, OSError):  # of which the next agent tells
+        pass
+    return ""
 
 
 def _has_log(path: str) -> bool:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
 
@@ -27,12 +27,13 @@ from ..waiting import until_done
 from . import file, search
 from .astray import Astray
 from .causes import NotCheckpointed, name_of
-from .errors import Closed
-from .file import explained, opened, read_only, was_not_kept
+from .errors import Closed, Damaged, JournalError
+from .file import as_it_is, explained, opened, read_only, was_not_kept
 from .ledger import Ledger
 from .lock import locked
 from .records import Operation
 from .taking_back import take_back
+from .verification import require_whole
 
 T = TypeVar("T")
 Change = Callable[[Ledger], T]
@@ -127,6 +128,10 @@ class Journal:
         # Why the last write failed, or nothing; and when one last succeeded.
         self.trouble = ""
         self.written = 0.0
+        # What of its file was damaged when that was last met; empty: every page was whole since.
+        self.damage = ""
+        # When `prove` last read all of it, and how long that took.
+        self.proved, self.proving_took = 0.0, 0.0
         # Told of each transaction: how long it took, and whether the disk was waited for. By our thread.
         self.timed: Callable[[float, bool], None] | None = None
         self._lock_fd = locked(path)
@@ -173,11 +178,34 @@ class Journal:
 
         For questions about few rows, whose pages are in memory. One thread may look, and no other.
         """
-        return self._glance.ask(question)
+        return self._read(self._glance, question)
 
     def survey(self, question: Change[T]) -> T:
         """A question about many rows, on the calling thread; the writer need not wait for it."""
-        return self._survey.ask(question)
+        return self._read(self._survey, question)
+
+    def prove(self) -> None:
+        """Reads every page of the file, on the calling thread. Only this takes `damage` back.
+
+        By a connection of its own: those that are open have pages in memory, and what they write may make a
+        damaged file look whole to a question about few rows.
+        """
+        if not self.is_in_place():
+            return
+        began = time.monotonic()
+        try:
+            connection, _ = as_it_is(self.path)
+            with closing(connection):
+                require_whole(connection, self.path)
+            self.damage = ""
+        except sqlite3.DatabaseError as cause:
+            self._told(cause)
+        except Damaged as error:
+            self.damage = str(error)
+        except (JournalError, OSError):  # it could not be read now, which says nothing about its pages
+            return
+        self.proved = time.monotonic()
+        self.proving_took = self.proved - began
 
     def is_in_place(self) -> bool:
         """Whether the file that we write is the one at its path."""
@@ -233,6 +261,13 @@ class Journal:
         if is_astray:
             self._astray.tidy()
         os.close(self._lock_fd)
+
+    def _read(self, reader: _Reader, question: Change[T]) -> T:
+        try:
+            return reader.ask(question)
+        except Damaged as error:
+            self.damage = str(error)
+            raise
 
     def _asked(self, job: _Job) -> Answer[Any]:
         with self._lock:
@@ -390,7 +425,10 @@ class Journal:
             self._connection.execute("COMMIT")
 
     def _told(self, error: BaseException) -> BaseException:
-        return explained(self.path, error) if isinstance(error, sqlite3.DatabaseError) else error
+        told = explained(self.path, error) if isinstance(error, sqlite3.DatabaseError) else error
+        if isinstance(told, Damaged):
+            self.damage = str(told)
+        return told
 
     def _write(self, job: _Job) -> None:
         connection = self._connection

@@ -77,6 +77,18 @@ def advice(path: str, source: str = "", *, runs: bool) -> str:
     return f"{known} is {'a copy of it' if known == source else 'the newest copy'}: {restore}"
 
 
+def advice_on_damage(path: str, *, runs: bool) -> str:
+    """What to do about a journal that is in its place, and whose pages are damaged."""
+    down = "`netloom down`, " if runs else ""
+    known = newest(path)
+    if known:
+        return f"{known} is the newest copy: {down}`netloom journal restore {known}`, `netloom up`"
+    return (
+        f"put a copy of yours back: {down}`netloom journal restore FILE`, `netloom up`; without one, {down}"
+        f"move {path} away, and `netloom up` begins with an empty journal: {_FORGOTTEN}"
+    )
+
+
 def _latest_in(file: str) -> float | None:
     try:
         connection, schema = as_it_is(file, is_copy=True)

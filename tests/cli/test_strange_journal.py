@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -82,6 +83,47 @@ def test_rows_of_another_table_are_damage_and_no_news(left: Machine, table: str,
     assert "journal-damaged" in codes(left, "status")
     assert left.run("down", "--purge", "--yes").status == 0
     assert not left.journal.exists()
+
+
+def overwrite(journal: Path) -> None:
+    """As a disk does it: the same files, with other bytes in them."""
+    for path in (journal, journal.with_name(f"{journal.name}-wal")):
+        with open(path, "r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.write(random.Random(7).randbytes(size))
+
+
+def test_damage_under_an_agent_is_told_until_a_copy_is_restored(machine: Machine, tmp_path: Path) -> None:
+    """What the agent writes afterwards may make the file look whole to who reads little of it."""
+    container = machine.node.container()
+    machine.attach(container)
+    assert machine.run("journal", "backup", str(tmp_path / "copy.db")).status == 0
+    overwrite(machine.journal)
+    assert "journal-damaged" in codes(machine, "status")
+    machine.cni("del", container)
+    machine.node.container()
+    for _ in range(2):
+        outcome = machine.run("status", "--json")
+        assert outcome.status == 1
+        assert "journal-damaged" in {it["code"] for it in outcome.document["findings"]}
+    assert machine.cni("add", machine.node.container()).status != 0
+    down = machine.run("down")
+    assert "is damaged" in down.stderr
+    assert "`netloom journal restore FILE`" in down.stderr
+    assert machine.run("journal", "restore", str(tmp_path / "copy.db")).status == 0
+    machine.brought_up()
+    assert "journal-damaged" not in codes(machine, "status")
+
+
+def test_down_names_the_copy_that_a_damaged_journal_can_be_restored_from(left: Machine) -> None:
+    copy = left.journal.with_name("journal.db.rescued-1")
+    copy.write_bytes(left.journal.read_bytes())
+    whole = left.journal.read_bytes()
+    left.journal.write_bytes(whole[:PAGE] + b"\xa5" * 3 * PAGE + whole[4 * PAGE :])
+    document = left.run("down", "--json").document["journal"]
+    assert (document["path"], document["restore"]) == (str(left.journal), str(copy))
+    assert document["damage"]
+    assert f"`netloom journal restore {copy}`" in left.run("down").stderr
 
 
 def loop(path: Path) -> None:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -553,3 +553,26 @@ def test_operations_that_wait_for_the_disk_are_known_and_those_that_were_too_man
     assert journal.unwritten() == []
     assert journal.ask(search.gaps).result(5) == [search.Gap(500, 0.0, 499.0)]
     assert len(journal.ask(lambda ledger: ledger.operations(2000)).result(5)) == 1000
+
+
+def test_damage_is_remembered_until_every_page_is_whole_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(str(path)) as journal:
+        journal.change(lambda ledger: ledger.set_fact("a", "1")).result(10)
+        journal.prove()
+        assert journal.damage == ""
+        log = tmp_path / "journal.db-wal"
+        whole = log.read_bytes(), path.read_bytes()
+        for it in (log, path):
+            with open(it, "r+b") as file:
+                file.write(b"\xa5" * it.stat().st_size)
+        journal.prove()
+        assert journal.damage
+        with suppress(JournalError):  # what it has in memory may let it write
+            journal.change(lambda ledger: ledger.set_fact("a", "2")).result(10)
+        assert journal.damage
+        for it, content in zip((log, path), whole, strict=True):
+            with open(it, "r+b") as file:
+                file.write(content)
+        journal.prove()
+        assert journal.damage == ""
