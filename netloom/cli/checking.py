@@ -23,12 +23,15 @@ from ..journal import Attachment, Ledger
 from ..kernel import Namespace, NftElement
 from .agent_process import Place, holder
 from .asking import ask
+from .circumstances import without_agent, without_stale
 from .failure import CommandFailed
 from .journal import copy_of_journal, reading
 from .live import findings_of, findings_of_table, foreign, foreign_addresses, look_at
 from .new_links import advised
 from .patience import MOMENTS, Marks, is_same, marks
+from .place import intents_dir
 from .progress import Progress
+from .queued import queued
 from .quoting import for_shell
 from .subjects import rows_of
 
@@ -82,6 +85,9 @@ def look(args: argparse.Namespace, only: Collection[str] | None = None) -> Looke
             findings = findings_of_table(host)
             findings += [it for row in glance.others for it in findings_of(row, look_at(row, host))]
         keys = [row.key for row in glance.rows]
+        findings = without_stale(findings, glance.others, queued(intents_dir(args)))
+        if not is_served:
+            findings = without_agent(findings)
         return Looked(keys, findings, is_served, marks(glance.rows, host))
 
 

@@ -24,6 +24,7 @@ from ..findings import Finding
 from ..journal import Attachment, Ledger, State
 from ..kernel import InvalidNamespace, Namespace
 from .arguments import add_json
+from .circumstances import without_stale
 from .counters import Counters, counters_of
 from .failure import CommandFailed
 from .journal import ledger
@@ -170,7 +171,7 @@ def _inspected(
         ),
         objects=live.objects,
         result=result,
-        findings=[*findings_of(row, live), *refusals(row, of_it)],
+        findings=[*without_stale(findings_of(row, live), [row], dels), *refusals(row, of_it)],
     )
 
 

@@ -489,6 +489,24 @@ def test_without_an_agent_it_is_answered_all_the_same(machine: Machine) -> None:
     assert outcome.document["absence"]["outages"][0]["ended"] is None
 
 
+def test_a_namespace_that_is_gone_with_its_del_queued_is_no_finding(machine: Machine) -> None:
+    """What goes without a DEL is one; and without an agent, no command is advised that needs one."""
+    deleted, killed = machine.node.container(), machine.node.container()
+    machine.attach(deleted)
+    machine.attach(killed)
+    machine.run("down")
+    assert machine.cni("del", deleted).status == 0
+    for container in (deleted, killed):
+        machine.node.remove_container(container)
+    assert eventually(lambda: not machine.node.links())
+    assert codes(machine.told("explain", deleted, "--json")) == ["queued-dels"]
+    for words in (("doctor", "--only", "attachments"), ("check",)):
+        found = machine.run(*words, "--json").document["findings"]
+        (stale,) = [it for it in found if it["code"] == "netns-stale"]
+        assert "`netloom up`" in stale["next"]
+        assert "`netloom gc`" not in stale["next"]
+
+
 def test_an_attachment_whose_del_waits_says_so(machine: Machine) -> None:
     container = machine.node.container()
     machine.attach(container)

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from ...agent.audit import audit
 from ...findings import Finding
+from ..circumstances import without_agent, without_stale
 from ..new_links import advised
+from ..place import intents_dir
+from ..queued import queued
 from .ground import Ground
 from .holders import Holder, holders
 
@@ -29,6 +32,9 @@ def look(ground: Ground) -> Iterator[Finding]:
         return
     ground.tell(f"comparing {len(ground.attachments)} attachments with the kernel")
     found = advised(audit(ground.ledger, ground.host, ground.pools), ground.attachments, ground.host)
+    found = without_stale(found, ground.attachments, queued(intents_dir(ground.args)))
+    if not ground.report.agent:
+        found = without_agent(found)
     busy = {it.subject for it in found if it.code == "netns-busy"}
     inodes = {str(row.key): row.netns_inode for row in ground.attachments if str(row.key) in busy}
     held_by = holders(set(inodes.values()), time.monotonic() + _PATIENCE) if busy else {}

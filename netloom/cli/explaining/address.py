@@ -17,6 +17,7 @@ from ...ipam import FREE, HELD, Pool, SqlHoldings
 from ...journal import Attachment, Ledger, boottime, search
 from ...kernel import Namespace
 from ...modes import routed
+from ..circumstances import without_stale
 from ..live import Live, findings_of, look_at
 from ..moments import shown
 from ..queued import Queued
@@ -73,13 +74,16 @@ def story_of(
         ),
         findings=list(of_orphan)
         if row is None or live is None
-        else [*_findings(row, live, host), *(firewalls_of(row, ledger, host) if live.has_link else ())],
+        else [*_findings(row, live, host, dels), *(firewalls_of(row, ledger, host) if live.has_link else ())],
         since=since,
     )
 
 
-def _findings(row: Attachment, live: Live, host: Namespace) -> list[Finding]:
-    return [*findings_of(row, live), *refusals(row, (refused_at(host) or {}).get(row.host_link))]
+def _findings(row: Attachment, live: Live, host: Namespace, dels: Sequence[Queued]) -> list[Finding]:
+    return [
+        *without_stale(findings_of(row, live), [row], dels),
+        *refusals(row, (refused_at(host) or {}).get(row.host_link)),
+    ]
 
 
 def _covering(ip: bytes, networks: Sequence[NodeNetwork]) -> list[tuple[str, Pool]]:

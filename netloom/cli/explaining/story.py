@@ -11,6 +11,7 @@ from ...findings import Finding
 from ...journal import Attachment, Ledger, search
 from ...kernel import Namespace
 from ..agent_advice import OWN_PLUGIN, agent_advice
+from ..circumstances import without_stale
 from ..event import Event, event_of, reason_of
 from ..live import Live, findings_of, findings_of_table, look_at
 from ..moments import shown
@@ -40,7 +41,7 @@ def story_of(
     operations = _operations(subject, ledger)
     own = [
         *(findings_of_table(host) if looked else ()),
-        *(finding for row, live in looked for finding in findings_of(row, live)),
+        *(it for row, live in looked for it in without_stale(findings_of(row, live), [row], dels)),
         *(finding for row, _ in looked for finding in refusals(row, refused.get(row.host_link))),
         *_queued([row for row, _ in looked if is_queued(row, dels)]),
         *_failures(operations, {row.key for row, _ in looked}),
