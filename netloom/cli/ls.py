@@ -11,9 +11,10 @@ examples:
 from __future__ import annotations
 
 import argparse
+import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
@@ -29,6 +30,9 @@ from .plan_facts import Bandwidth, HostPort, Masquerade, facts_of
 from .queued import queued
 from .short_id import short_id
 from .views import age, print_json, shown_ip, table
+
+# How names of our links on the host begin.
+_LINK = "loom"
 
 
 class Workload(Struct, frozen=True):
@@ -92,6 +96,10 @@ def run(args: argparse.Namespace) -> int:
         say(*table([_shown(it, args.wide) for it in found], [*header, *(["NETNS"] if args.wide else [])]))
     elif not is_unknown:
         say("nothing is attached" if args.network is None else f"nothing is attached to {args.network}")
+    if not args.json and args.network is None and _may_lack_links({it.row.host_link for it in found}):
+        from .orphan_notes import note_on_links
+
+        say(*filter(None, [note_on_links(args)]))
     if is_unknown:
         raise CommandFailed(
             f"nothing is attached to a network {args.network!r}, and none of that name is configured in "
@@ -100,6 +108,11 @@ def run(args: argparse.Namespace) -> int:
             code="network-unknown",
         )
     return 0
+
+
+def _may_lack_links(known: Collection[str]) -> bool:
+    """Whether a link is there that may be an orphan: looking closer takes longer than all of the list."""
+    return any(name.startswith(_LINK) and name not in known for _, name in socket.if_nameindex())
 
 
 def _configured(directory: str) -> set[str]:

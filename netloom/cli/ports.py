@@ -19,7 +19,7 @@ from ..journal import Attachment, Port, State
 from .arguments import add_json
 from .failure import UsageError
 from .journal import ledger
-from .output import say
+from .output import printable_line, say
 from .place import add_place, intents_dir
 from .queued import queued
 from .short_id import short_id
@@ -62,11 +62,20 @@ def run(args: argparse.Namespace) -> int:
     found = [it for it in _found(args) if wanted in (None, it.host_port)]
     if args.json:
         print_json(found)
-    elif found:
-        say(*table([_row(it) for it in found], _HEADER))
     else:
-        say("no port of the host is held" if wanted is None else f"nobody holds port {wanted}")
+        _show(args, found, wanted)
     return 0
+
+
+def _show(args: argparse.Namespace, found: list[HeldPort], wanted: int | None) -> None:
+    from .orphan_notes import notes_on_ports
+
+    notes = notes_on_ports(args, wanted)
+    if found:
+        say(*table([_row(it) for it in found], _HEADER))
+    elif not notes:
+        say("no port of the host is held" if wanted is None else f"nobody holds port {wanted}")
+    say(*map(printable_line, notes))
 
 
 def _number(text: str) -> int:

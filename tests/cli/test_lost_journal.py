@@ -98,6 +98,19 @@ def test_what_a_link_has_in_the_table_is_a_part_of_it(machine: Machine, command:
     assert [(it["code"], it["subject"]) for it in found] == [("link-orphaned", *machine.node.links())]
 
 
+def test_ls_and_ports_tell_of_links_and_ports_that_no_journal_has(machine: Machine) -> None:
+    machine.attach(machine.node.container(), **SERVICES)
+    before = machine.run("ls"), machine.run("ports")
+    assert not any("orphaned" in it.stdout for it in before)
+    lose_journal(machine)
+    (link,) = machine.node.links()
+    assert "1 link is not in the journal (orphaned)" in machine.run("ls").stdout
+    for words in (("ports",), ("ports", "8080")):
+        told = machine.run(*words).stdout
+        assert f"8080/tcp leads to 10.78.0.1 port 80 by link {link}" in told
+    assert link not in machine.run("ports", "8081").stdout
+
+
 def test_there_is_nothing_to_fix_about_it(forgetful: Machine) -> None:
     outcome = forgetful.run("doctor", "--fix", "--json")
     assert (outcome.status, outcome.document["fixed"]) == (0, [])

@@ -1,0 +1,54 @@
+"""Links that are not in the journal (orphaned), for commands that list what the journal has."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from ..agent.orphans import orphans_at
+from ..journal import Ledger, empty
+from ..kernel import KernelError, Namespace
+from .journal import ledger
+
+_MORE = "`netloom doctor` names each, with what to do about it"
+
+
+def note_on_links(args: argparse.Namespace) -> str:
+    """Empty if there are none, or if they cannot be looked at."""
+    try:
+        with Namespace.own() as host:
+            count = len(_orphans(args, host))
+    except KernelError:
+        return ""
+    if not count:
+        return ""
+    links = "1 link is" if count == 1 else f"{count} links are"
+    return f"note: {links} not in the journal (orphaned), and containers may use them: {_MORE}"
+
+
+def notes_on_ports(args: argparse.Namespace, wanted: int | None) -> list[str]:
+    """One for each port of the host that leads to such a link: no other container can have it."""
+    from ..agent.orphan_table import look, ports_of
+
+    try:
+        with Namespace.own() as host:
+            orphans = _orphans(args, host)
+            held = ports_of(look(host, orphans, {}).kept) if orphans else []
+    except KernelError:
+        return []
+    return [
+        f"note: port {port} leads to {port.ip} port {port.port} by link {link}, which is not in the journal "
+        f"(orphaned): {_MORE}"
+        for port, link in held
+        if wanted in (None, port.host_port)
+    ]
+
+
+def _orphans(args: argparse.Namespace, host: Namespace) -> Mapping[str, frozenset[bytes]]:
+    """The journal is read after the links: one that is made meanwhile is in it."""
+
+    def survey(ask: Callable[[Ledger], list[str]]) -> list[str]:
+        with ledger(args) as journal:
+            return ask(journal or empty())
+
+    return orphans_at(host, survey)
