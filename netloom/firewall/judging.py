@@ -16,7 +16,7 @@ from ..kernel.netfilter.rules import BaseChain, Filter
 from ..kernel.netfilter.trace import Budget, Outcome, OutOfTime, Traced, trace
 from ..modes.table import TABLE
 from .flows import Flow
-from .openings import Dropped, firewall_of, next_step
+from .openings import Dropped, enumerated, firewall_of, next_step
 
 CODE = "foreign-drop"
 
@@ -41,7 +41,7 @@ class Judged(Struct, frozen=True):
             severity="error" if worst else "warning",
             subject=self.base.subject,
             text=f"{firewall_of(self.base, self.dropped).title} "
-            f"{'may drop' if self.outcome == 'may drop' else 'drops'} {' and '.join(_kinds(flows))} ({pools})"
+            f"{'may drop' if self.outcome == 'may drop' else 'drops'} {enumerated(_kinds(flows))} ({pools})"
             f"{', except what its rules accept' if self.outcome == 'drops some' else ''}: "
             f"{self.base}{self._rule()}",
             next=next_step(self.base, self.dropped),

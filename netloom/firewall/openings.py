@@ -76,10 +76,19 @@ def firewall_of(base: BaseChain, dropped: Sequence[Dropped]) -> Firewall:
     return Firewall("iptables", "iptables-legacy" if base.backend == "legacy" else "iptables", base.name)
 
 
+def enumerated(items: Sequence[str]) -> str:
+    """As a sentence lists things.
+
+    >>> enumerated(["a", "b", "c"])
+    'a, b and c'
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
 def next_step(base: BaseChain, dropped: Sequence[Dropped]) -> str:
     """Commands as they are typed, and what else is to be done."""
     commands = [f"`{it}`" for it in commands_of(base, dropped)]
-    listed = commands[0] if len(commands) == 1 else f"{', '.join(commands[:-1])} and {commands[-1]}"
+    listed = enumerated(commands)
     kind = firewall_of(base, dropped).kind
     return f"run {listed}" if kind in ("ufw", "firewalld") else f"run {listed}; {_SAVE}"
 

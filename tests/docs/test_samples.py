@@ -37,8 +37,8 @@ ELSEWHERE = (
     "calls waited", "handing over to version", "cannot follow", "said:", "mend what it says",
     "agent-not-replaced", "plugin replaced", "unit installed", "PROCESS attached it, and needs it",
     "interface cni0", "interface veth94241a15", "interface eth0 mac MAC PATH",
-    "rules of others drop it: table inet strangers", "no answer within LENGTH",
-    "let the containers' addresses pass there", "more: netloom explain foreign-drop",
+    "table inet strangers, chain keepers", "nft insert rule inet strangers", "no answer within LENGTH",
+    "more: netloom explain foreign-drop",
 )  # fmt: skip
 POD = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME={}"
 # As Docker leaves it.
@@ -207,6 +207,7 @@ class Life:
         self.show("ls")
         self.show("up")
         self.show("down")
+        self.show("up", "--state-dir", str(node.directory / "other"))
         node.inside("ip", "route", "del", "10.78.0.2")
         self.show("doctor")
         self.show("up")
@@ -219,6 +220,18 @@ class Life:
         os.kill(process, signal.SIGSTOP)
         self.show("status")
         os.kill(process, signal.SIGCONT)
+        self.block()
+
+    def block(self) -> None:
+        """The directory of the socket, while the agent runs."""
+        directory = self.machine.node.socket.parent
+        directory.rename(directory.with_name("away"))
+        directory.touch()
+        try:
+            assert eventually(lambda: "socket-unreachable" in self.show("status"))
+        finally:
+            directory.unlink()
+        assert eventually(self.machine.node.socket.exists)
 
     def copy(self) -> None:
         """Of the journal."""

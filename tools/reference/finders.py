@@ -21,6 +21,7 @@ NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _LIVE = "cli/live.py"
 _FIREWALLS = "firewall/judging.py"
+_MISSING_FILES = "agent/kept_networks.py"
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
     "check": ("agent/audit.py", "agent/own_objects.py:address_missing", "cli/new_links.py", _LIVE),
@@ -33,7 +34,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
         _FIREWALLS,
         _LIVE,
     ),
-    "pools": ("cli/pool_report.py",),
+    "pools": ("cli/pool_report.py", _MISSING_FILES),
     "journal verify": ("cli/journals/verify.py",),
     "connectivity": (
         "cli/connectivity/causes.py",
@@ -47,7 +48,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
 # What the agent shows to machines that watch.
 SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
-    "/readyz": ("agent/obstacles.py", "agent/own_objects.py:_condition"),
+    "/readyz": ("agent/obstacles.py", "agent/own_objects.py:_condition", _MISSING_FILES),
 }
 
 
