@@ -14,7 +14,7 @@ from .failure import CommandFailed
 from .status import CONFIGURATION
 
 # Private addresses, and in which steps they are searched for a range that is free.
-_PRIVATE = {"10.0.0.0/8": 16, "172.16.0.0/12": 16, "192.168.0.0/16": 24, "100.64.0.0/10": 16, "fd00::/8": 16}
+_PRIVATE = {"10.0.0.0/8": 16, "172.16.0.0/12": 16, "192.168.0.0/16": 24, "100.64.0.0/10": 16, "fd70::/12": 16}
 
 
 def usable_default_pools(mtu: int | None, *, force: bool) -> tuple[str, ...]:
