@@ -36,8 +36,8 @@ RESTARTS: dict[int, Callable[[Node], object]] = {
     17: Node.kill,
     19: Node.stop,
 }
-# Caches fill slowly.
-WARM, GROWTH = 32, 3 << 20
+# Caches fill slowly, and some work is done once a minute: it may take its memory after that.
+WARM, GROWTH = 32, 6 << 20
 
 COOLDOWN = 10.0
 POOLS = ({"cidr": "10.9.0.0/20"}, {"cidr": "fd09::/64"})
