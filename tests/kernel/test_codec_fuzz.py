@@ -26,6 +26,7 @@ from netloom.kernel.netlink import (
     link,
     message,
     neighbour,
+    nexthop,
     nftables,
     nsid,
     qdisc,
@@ -131,6 +132,13 @@ SUBJECTS = (
         {26: {}},
         bridge_vlan.build(3, bridge_vlan.Membership(7, True, True), itself=True),
         bridge_vlan.everything()[:16] + nested(26, raw(2, pack("=HH", 8, 5)), raw(2, pack("=HH", 20, 9))),
+    ),
+    Subject(nexthop.decode, 8, {}, bytes(8) + u32(1, 7) + u32(5, 3) + raw(6, A4)),
+    Subject(
+        nftables.decode_generation,
+        4,
+        {},
+        bytes(4) + raw(1, pack(">I", 9)) + raw(2, pack(">I", 4711)) + text(3, "nft"),
     ),
     Subject(generic.decode, 4, {}, generic.header(1, 2) + u16(1, 31) + text(2, "wireguard")),
     Subject(
