@@ -54,6 +54,7 @@ async def info(node: Node, _: bytes) -> bytes:
 
     await node.prove_journal()
     node.look_after_journal()
+    node.look_at_socket()
     counts = await node.journal.ask(Ledger.count)
     node.look_after_journal()  # a copy may have been written meanwhile
     has_journal = node.journal.is_in_place()

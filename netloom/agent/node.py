@@ -103,6 +103,8 @@ class Node:
             self._host = host.identity
         # Why an ADD would fail now, by what is wrong. Empty: it would not.
         self.troubles: dict[str, str] = {}
+        # Notes in the troubles whether plugins reach the agent, as soon as it listens.
+        self.look_at_socket: Callable[[], None] = lambda: None
         # What is wrong with the node, and lets an ADD be done all the same, by what it is about.
         self.conditions: dict[str, Condition] = {}
         # Attachments that have lost something that cannot be put back, by their numbers: each with why.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -78,9 +78,8 @@ def _unknown(network: str) -> Finding:
 class Judge:
     """Asks disk and kernel, and waits no longer for them than somebody waits for an answer."""
 
-    def __init__(self, node: Node, look: Callable[[], None]) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._look = look
         self._full: Shared[str] = Shared(lambda: asyncio.to_thread(lack_of_space, node.settings.state_dir))
         self._guards: Shared[bool] = Shared(node.guards)
         self._found: Shared[Found] = Shared(lambda: asyncio.to_thread(node.networks.found))
@@ -93,7 +92,7 @@ class Judge:
         node = self._node
         await node.prove_journal(_FRESH)
         node.look_after_journal()
-        self._look()
+        node.look_at_socket()
         of_node = [_finding(CODES.get(what, what), text) for what, text in dict(node.troubles).items()]
         of_node += await self._of_disk()
         if "table" not in node.troubles:

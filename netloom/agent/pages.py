@@ -33,15 +33,12 @@ _INDEX = f"""netloom {__version__}
 
 
 class Pages:
-    """Of a node, at the address that its settings name, or nowhere. `under_way` counts requests.
+    """Of a node, at the address that its settings name, or nowhere. `under_way` counts requests."""
 
-    `look` notes in the node's troubles whether plugins reach the agent.
-    """
-
-    def __init__(self, node: Node, under_way: Callable[[], int], look: Callable[[], None]) -> None:
+    def __init__(self, node: Node, under_way: Callable[[], int]) -> None:
         self._node = node
         self._under_way = under_way
-        self._judge = Judge(node, look)
+        self._judge = Judge(node)
         self._obstacles: Shared[Obstacles] = Shared(self._judge.obstacles)
         self._stuck: Shared[list[Finding]] = Shared(lambda: stuck(node))
         self._exposed: Shared[bytes] = Shared(self._expose)

@@ -28,6 +28,7 @@ async def status(node: Node, request: Request) -> None:
     except CNIError as error:
         what = "the network's configuration cannot work"
         raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
+    node.look_at_socket()
     reasons = list(node.troubles.values())
     if node.journal.trouble:
         reasons.append(node.journal.trouble)

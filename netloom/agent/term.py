@@ -139,6 +139,7 @@ class Term:
         self._begin(server, succession)
         self._tell(node, recovered, sign)
         reachability = Reachability(node, server, self._manager, self._stop)
+        node.look_at_socket = lambda: reachability.look(ask=True)
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(tick(node)),
@@ -148,7 +149,7 @@ class Term:
             loop.create_task(watch(node, self._manager)),
         ]
         flows = loop.create_task(go_on("forgetting connections", lambda: node.flows.run(node)))
-        pages = Pages(node, lambda: server.under_way, lambda: reachability.look(ask=True))
+        pages = Pages(node, lambda: server.under_way)
         pages.open()
         departure: Departure | None = None
         try:
