@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from ..cni import AttachmentKey, CNIError
 from ..failpoints import reach
 from ..journal import Attachment, Journal, Operation, lost
-from ..journal.remarks import with_attached
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
@@ -164,10 +163,10 @@ class Node:
         network: str = "",
         trace: str = "",
         error: CNIError | None = None,
+        heartbeat: float | None = None,
+        reason: Literal["", "handover", "reboot"] = "",
     ) -> None:
         """Writes down what the agent did by itself, or could not; the verbs are the journal's `EVENTS`."""
-        if attachment is not None:
-            details = with_attached(details, attachment.created_at)
         self.journal.log(
             Operation(
                 verb=event,
@@ -185,6 +184,9 @@ class Node:
                 namespace="" if attachment is None else attachment.namespace,
                 pod="" if attachment is None else attachment.pod,
                 addresses=() if attachment is None else addresses_of(attachment.result),
+                attached=None if attachment is None else attachment.created_at,
+                heartbeat=heartbeat,
+                reason=reason,
             )
         )
 

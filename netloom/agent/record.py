@@ -9,7 +9,6 @@ import re
 
 from ..cni import AttachmentKey, CNIError
 from ..journal import Operation
-from ..journal.remarks import with_attached
 from .addresses import addresses_of
 from .course import Course
 from .protocol import Message
@@ -46,15 +45,15 @@ def operation_of(
         pod=pod,
         addresses=addresses,
         trace=trace_of(message),
-        details=_attached(verb, course, error),
+        attached=_attached(verb, course, error),
     )
 
 
-def _attached(verb: str, course: Course, error: CNIError | None) -> str:
+def _attached(verb: str, course: Course, error: CNIError | None) -> float | None:
     """Since when: the lines before this one may be lost. What an ADD could not attach never was."""
     found = course.attachment
     was_attached = found is not None and not (verb == "ADD" and error is not None)
-    return with_attached("", found.created_at) if found is not None and was_attached else ""
+    return found.created_at if found is not None and was_attached else None
 
 
 def _known_of(course: Course, message: Message) -> tuple[str, str, tuple[str, ...]]:

@@ -16,7 +16,6 @@ from functools import partial
 from .. import __version__
 from ..failpoints import reach
 from ..journal import InUse, Journal, boottime, search
-from ..journal.remarks import with_last_sign
 from ..kernel.dataplane import Dataplane
 from . import life
 from .answers import Answers, refuse
@@ -200,7 +199,7 @@ class Term:
         """`sign` is the last one of an agent before it that was killed."""
         log.info("ready at %s; %s", self._settings.socket, recovered)
         details = f"version {__version__}, process {os.getpid()}; {recovered}"
-        node.tell("START", details if sign is None else with_last_sign(details, sign))
+        node.tell("START", details, heartbeat=sign, reason="reboot" if recovered.of_another_boot else "")
 
     async def _until_the_end(self, node: Node, server: Server) -> Departure | None:
         me = f"version {__version__}, process {os.getpid()}"
@@ -223,7 +222,8 @@ class Term:
                 reach("handover.drained")
                 server.dismiss()
                 log.info("handing over to version %s", departure.claim.version)
-                node.tell("STOP", f"{me}; handing over to version {departure.claim.version}")
+                details = f"{me}; handing over to version {departure.claim.version}"
+                node.tell("STOP", details, reason="handover")
                 return departure
             departure.refuse(f"{server.under_way} requests are under way", busy=True)
             server.open()

@@ -7,7 +7,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ..journal import Operation
-from ..journal.remarks import attached_of, with_moments
 from . import moments
 from .short_id import short_id
 
@@ -45,6 +44,20 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
     error: Annotated[str, Meta(description="that error in words; empty if it went well")]
     caller: Annotated[str, Meta(description="the process that ran the plugin, as in `containerd[812]`")]
     details: Annotated[str, Meta(description="what the agent did, if it did it by itself")]
+    heartbeat: Annotated[
+        float | None,
+        Meta(
+            description="of a `START`: when the previous agent was last alive, in seconds since 1970, if it "
+            "did not shut down cleanly; else null"
+        ),
+    ] = None
+    reason: Annotated[
+        str,
+        Meta(
+            description="of a `STOP`: `handover` if another agent took over; of a `START`: `reboot` if "
+            "attachments of another boot were released; else empty"
+        ),
+    ] = ""
     trace: Annotated[str, Meta(description="the caller's W3C trace context, if it gave one")]
 
     @property
@@ -53,7 +66,6 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
 
 
 def event_of(it: Operation) -> Event:
-    attached, details = attached_of(it.details)
     return Event(
         id=it.id,
         verb=it.verb,
@@ -64,14 +76,16 @@ def event_of(it: Operation) -> Event:
         pod=it.pod,
         netns=it.netns,
         addresses=list(it.addresses),
-        attached=attached,
+        attached=it.attached,
         started=it.started,
         duration=it.duration,
         phases=dict(it.phases),
         code=it.code,
         error=it.error,
         caller=it.caller,
-        details=details,
+        details=it.details,
+        heartbeat=it.heartbeat,
+        reason=it.reason,
         trace=it.trace,
     )
 
@@ -103,8 +117,11 @@ def outcome_of(it: Event) -> str:
 
 
 def details_of(it: Event) -> str:
-    """For people, whose times are all of one form, and of this machine's zone."""
-    return with_moments(it.details, lambda at: moments.shown(at, precise=True))
+    """For people, with times in the zone of this machine."""
+    if it.heartbeat is None:
+        return it.details
+    last = moments.shown(it.heartbeat, precise=True)
+    return f"{it.details}; the previous agent did not shut down cleanly; last heartbeat {last}"
 
 
 def reason_of(it: Event) -> str:

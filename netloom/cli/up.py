@@ -159,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
         require_booted()
     if not args.no_agent:
         require_library()
-    require_own_node(args.state_dir, adopts=args.adopt)
+    adopted = require_own_node(args.state_dir, adopts=args.adopt)
     make_state_dir(args.state_dir)
     with undisturbed(place, args.timeout):
         up, decision = done(args, place, plugin)
@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
             write_down(args.state_dir)
         forgotten = forget_lost(args.state_dir)
     obstacles = obstacles_of(args)
-    lost = [*warnings_of_damage(damage), *forgotten]
+    lost = [*adopted, *warnings_of_damage(damage), *forgotten]
     up = structs.replace(up, warnings=(*lost, *warnings_of(args, up.agent, decision), *obstacles))
     if not args.json:
         show(up)

@@ -43,17 +43,24 @@ def require_trusted(place: Place) -> None:
         ) from None
 
 
-def require_own_node(state_dir: str, *, adopts: bool) -> None:
-    """Two agents on one host would take each other's links and rules for nobody's."""
+def require_own_node(state_dir: str, *, adopts: bool) -> list[str]:
+    """Two agents on one host would each take the other's links and rules for leftovers.
+
+    Warnings, if the node was another agent's and is adopted.
+    """
     with Namespace.own() as host:
         another = another_at(host, state_dir, identity_of(journal_path(state_dir)))
         if another is None:
-            return
+            return []
         if not adopts or another.process is not None:
             raise CommandFailed(
                 f"{another.text()}; nothing was changed", another.advice(state_dir), code=ANOTHER
             )
         adopt(host)
+    return [
+        f"adopted this host from the agent with its state in {another.state_dir}: its containers keep their "
+        "networks, and their links are not in this journal (orphaned); `netloom status` lists them"
+    ]
 
 
 def make_state_dir(path: str) -> None:

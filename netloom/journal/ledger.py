@@ -283,6 +283,11 @@ class Ledger:
         """Those that gave it, or gave it back."""
         return self._operations("WHERE instr(addresses, ?) ORDER BY id", (f'"{address}"',))
 
+    def operations_of_node(self, *verbs: str) -> list[Operation]:
+        """What befell the node as a whole: agents that came and went, tables that were laid down."""
+        among = ", ".join("?" * len(verbs))
+        return self._operations(f"WHERE verb IN ({among}) AND container_id = '' ORDER BY id", verbs)
+
     def last_operation(self) -> int:
         (number,) = self.connection.execute("SELECT max(id) FROM operation").fetchone()
         return int(number or 0)

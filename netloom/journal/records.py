@@ -75,6 +75,11 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     `phases` and `duration` are milliseconds; `code` is 0 if it succeeded. `caller` is the process that ran
     the plugin, `details` what is worth knowing of an event, `trace` the caller's trace context.
+
+    A line may be all that is left of what it is about: those before it are lost with an agent that was
+    killed, or dropped from a log that is full. So it says since when its attachment was there (`attached`),
+    and the START after an agent that did not shut down cleanly has that one's last heartbeat. `reason` is
+    why an agent began or ended.
     """
 
     id: int = 0
@@ -94,6 +99,9 @@ class Operation(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     trace: str = ""
     details: str = ""
+    attached: Seconds | None = None
+    heartbeat: Seconds | None = None
+    reason: Literal["", "handover", "reboot"] = ""
 
 
 # An agent began and ended; put back what an attachment lost; laid its table down; released what nobody has

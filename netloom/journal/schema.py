@@ -101,6 +101,31 @@ _OPERATIONS = "".join(
     for name in ("caller", "netns", "namespace", "pod", "addresses", "trace", "details")
 )
 
+# Since when an attachment was there; the last heartbeat of the agent before, if that did not shut down
+# cleanly; why an agent began or ended. All of it was in the details before, as text for people.
+_MOMENT = "CAST(strftime('%s', substr({0}, 1, 19)) AS REAL) + CAST('0' || substr({0}, 20, 7) AS REAL)"
+_SINCE = _MOMENT.format("substr(details, 16, 27)")
+_LAST = _MOMENT.format("substr(details, -27)")
+_OPERATION_FACTS = (
+    "ALTER TABLE operation ADD COLUMN attached REAL;"
+    "ALTER TABLE operation ADD COLUMN heartbeat REAL;"
+    "ALTER TABLE operation ADD COLUMN reason TEXT NOT NULL DEFAULT '';"
+    f"UPDATE operation SET attached = {_SINCE}, details = substr(details, 45)"
+    "  WHERE details GLOB 'attached since [0-9]*Z*';"
+    "UPDATE operation SET reason = 'handover' WHERE verb = 'STOP' AND details LIKE '%; handing over to %';"
+    "UPDATE operation SET reason = 'reboot' WHERE verb = 'START'"
+    "  AND details GLOB '*; [1-9]* attachments of another boot released*';"
+    + "".join(
+        f"UPDATE operation SET heartbeat = {_LAST},"
+        f"  details = substr(details, 1, instr(details, '{said}') - 1)"
+        f"  WHERE verb = 'START' AND details GLOB '*{said}[0-9]*Z';"
+        for said in (
+            "; the previous agent did not shut down cleanly; last heartbeat ",
+            "; the one before it ended without a word, and was last alive at ",
+        )
+    )
+)
+
 
 class Migration(NamedTuple):
     """A step, and the lowest version whose netloom can still work with a file that has taken it.
@@ -117,6 +142,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(_COOKIE, 1),
     Migration(_PORTS, 3),
     Migration(_OPERATIONS, 3),
+    Migration(_OPERATION_FACTS, 3),
 )
 VERSION = len(MIGRATIONS)
 

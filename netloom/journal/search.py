@@ -14,8 +14,6 @@ import msgspec
 
 from ..cni import AttachmentKey
 from .ledger import Ledger
-from .records import Operation, Seconds
-from .remarks import last_sign_of
 from .rows import seconds, typed
 
 _NAMES = "network, container_id, ifname, namespace, pod, netns"
@@ -23,8 +21,6 @@ _NAMES = "network, container_id, ifname, namespace, pod, netns"
 _TABLES = ("attachment", "operation")
 # What an agent may write down before its START: that it finished what the one before it did not.
 _BEFORE_START = frozenset({"UNDO", "REPLAY"})
-# What an agent writes down when another one takes its place.
-_HANDOVER = "handing over"
 # The fact that has the gaps of the log, and how many of them.
 _GAP = "operations_lost"
 _GAPS = 10
@@ -111,30 +107,6 @@ def first_logged(ledger: Ledger) -> float | None:
     return None if row is None else seconds(row[0])
 
 
-def events_of_node(ledger: Ledger, *verbs: str) -> list[Operation]:
-    """What befell the node as a whole: agents that came and went, tables that were laid down."""
-    among = ", ".join("?" * len(verbs))
-    query = (
-        "SELECT id, verb, started, details FROM operation "
-        f"WHERE verb IN ({among}) AND container_id = '' ORDER BY id"
-    )
-    rows = ledger.connection.execute(query, verbs).fetchall()
-    return [
-        Operation(
-            id=number,
-            verb=verb,
-            network="",
-            container_id="",
-            ifname="",
-            started=started,
-            duration=0.0,
-            phases={},
-            details=details,
-        )
-        for number, verb, started, details in typed(rows, list[tuple[int, str, Seconds, str]])
-    ]
-
-
 class Outage(NamedTuple):
     """A time without an agent. Without `ended`, it may last.
 
@@ -156,15 +128,15 @@ def outages(ledger: Ledger, *, is_down: bool = False) -> list[Outage]:
     found: list[Outage] = []
     stopped: float | None = None
     is_seamless = True  # so that nothing is claimed of the time before the log
-    for it in events_of_node(ledger, "START", "STOP"):
+    for it in ledger.operations_of_node("START", "STOP"):
         if it.verb == "STOP":
-            is_seamless = _HANDOVER in it.details
+            is_seamless = it.reason == "handover"
             stopped = None if is_seamless else it.started
             continue
         if not is_seamless and stopped is not None:
             found.append(Outage(stopped, it.started, True))
         elif not is_seamless:
-            signs = (_last_before(ledger, it.id), last_sign_of(it.details))
+            signs = (_last_before(ledger, it.id), it.heartbeat)
             began = max((sign for sign in signs if sign is not None), default=it.started)
             found.append(Outage(min(began, it.started), it.started, False))
         stopped, is_seamless = None, False

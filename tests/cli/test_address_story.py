@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from netloom.cli.explaining.address import story_of
 from netloom.cli.explaining.explanation import AddressStory
 from netloom.journal import Operation, empty
-from netloom.journal.remarks import with_attached, with_last_sign
 from netloom.kernel import Namespace
 
 pytestmark = pytest.mark.unit
 
 # Of no network, and not the host's own.
 ADDRESS = "198.51.100.77"
-BOOTED = "version 1, process 2; 3 attachments of another boot released, 0 unfinished taken away"
-STARTED = "version 1, process 2; 0 attachments of another boot released, 0 unfinished taken away"
 
 
-def operation(verb: str, container: str, at: float, *, code: int = 0, details: str = "") -> Operation:
+def operation(verb: str, container: str, at: float, **more: Any) -> Operation:
     of_container = bool(container)
     return Operation(
         verb=verb,
@@ -30,10 +28,9 @@ def operation(verb: str, container: str, at: float, *, code: int = 0, details: s
         started=at,
         duration=1.0,
         phases={},
-        code=code,
         caller="containerd[1]" if verb in ("ADD", "DEL") else "",
         addresses=(ADDRESS,) if of_container else (),
-        details=details,
+        **more,
     )
 
 
@@ -77,8 +74,8 @@ def test_whatever_way_an_address_is_given_back_ends_it() -> None:
 
 
 def test_a_new_boot_ends_what_the_old_one_had() -> None:
-    assert tenures(operation("ADD", "a", 10), operation("START", "", 50, details=BOOTED)) == [("a", 10, 50)]
-    (lasting,) = told([operation("ADD", "a", 10), operation("START", "", 50, details=STARTED)]).tenures
+    assert tenures(operation("ADD", "a", 10), operation("START", "", 50, reason="reboot")) == [("a", 10, 50)]
+    (lasting,) = told([operation("ADD", "a", 10), operation("START", "", 50)]).tenures
     assert (lasting.ended, lasting.current) == (None, False)
 
 
@@ -118,7 +115,7 @@ def test_a_moment_is_answered_by_whoever_had_it_then(at: float, known: bool, hol
 
 def attached(verb: str, container: str, at: float, since: float, details: str = "") -> Operation:
     """A line that says since when its attachment was there."""
-    return operation(verb, container, at, details=with_attached(details, since))
+    return operation(verb, container, at, details=details, attached=since)
 
 
 def test_an_end_without_a_beginning_begins_where_its_line_says() -> None:
@@ -132,7 +129,7 @@ def test_an_end_without_a_beginning_begins_where_its_line_says() -> None:
 
 
 def test_an_end_that_does_not_say_since_when_names_nobody() -> None:
-    operations = [operation("START", "", 1, details=STARTED), operation("DEL", "a", 20)]
+    operations = [operation("START", "", 1), operation("DEL", "a", 20)]
     moment = told(operations, at=10).at
     assert moment is not None
     assert (moment.known, moment.holder) == (False, None)
@@ -168,10 +165,10 @@ def test_how_it_ended_is_told_without_since_when_it_was_there() -> None:
 
 def test_where_an_agent_was_killed_nobody_is_known_for_certain() -> None:
     operations = [
-        operation("START", "", 1, details=STARTED),
+        operation("START", "", 1),
         operation("ADD", "a", 10),
         operation("DEL", "a", 20),
-        operation("START", "", 200, details=with_last_sign(STARTED, 100)),
+        operation("START", "", 200, heartbeat=100),
     ]
     for at, known in ((50, True), (150, False), (250, True)):
         moment = told(operations, at=at).at

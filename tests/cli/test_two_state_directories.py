@@ -85,7 +85,9 @@ def test_it_refuses_after_a_flush_that_the_first_has_undone(machine: Machine, ot
 def test_who_adopts_keeps_what_containers_have(machine: Machine, other: Other) -> None:
     machine.run("down")
     before = machine.node.inside("nft", "-j", "list", "map", "inet", "netloom", "leaving4")
-    assert other.up("--adopt").status == 0
+    adopted = other.up("--adopt", "--json")
+    assert adopted.status == 0
+    assert any(str(machine.node.state_dir) in it for it in adopted.document["warnings"])
     try:
         after = machine.node.inside("nft", "-j", "list", "map", "inet", "netloom", "leaving4")
         elements = [json.loads(it)["nftables"][1]["map"]["elem"] for it in (before, after)]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from netloom.journal import Ledger, Operation, empty, search
-from netloom.journal.remarks import with_last_sign
 from netloom.journal.search import Outage
 
 pytestmark = pytest.mark.unit
 
 
-def operation(verb: str, container: str = "", started: float = 0.0, **more: str) -> Operation:
+def operation(verb: str, container: str = "", started: float = 0.0, **more: Any) -> Operation:
     return Operation(
         verb=verb, network="net" if container else "", container_id=container,
         ifname="eth0" if container else "",
-        started=started, duration=1.0, phases={}, **more,  # type: ignore[arg-type]
+        started=started, duration=1.0, phases={}, **more,
     )  # fmt: skip
 
 
@@ -77,17 +78,13 @@ def test_times_without_an_agent_are_known(ledger: Ledger) -> None:
 
 def test_a_better_sign_of_life_than_the_last_line_is_taken(ledger: Ledger) -> None:
     """What the next agent did before its START is none of the one before it."""
-    details = with_last_sign("version 1, process 2", 25.0)
-    ledger.record(
-        [operation("UNDO", "abc2", started=29.0), operation("START", started=30.0, details=details)]
-    )
+    ledger.record([operation("UNDO", "abc2", started=29.0), operation("START", started=30.0, heartbeat=25.0)])
     assert search.outages(ledger) == [Outage(25.0, 30.0, False)]
 
 
 def test_a_sign_that_is_later_than_the_next_start_claims_nothing(ledger: Ledger) -> None:
     """As of a clock that was set back."""
-    details = with_last_sign("version 1, process 2", 99.0)
-    ledger.record([operation("START", started=30.0, details=details)])
+    ledger.record([operation("START", started=30.0, heartbeat=99.0)])
     assert search.outages(ledger) == [Outage(30.0, 30.0, False)]
 
 
@@ -110,7 +107,7 @@ def test_a_log_that_begins_in_an_agents_life_has_no_outage_before_it() -> None:
 def test_a_handover_is_no_time_without_an_agent(ledger: Ledger) -> None:
     ledger.record(
         [
-            operation("STOP", started=20.0, details="version 1, process 2; handing over to version 2"),
+            operation("STOP", started=20.0, reason="handover"),
             operation("START", started=20.1),
             operation("START", started=30.0),
         ]
@@ -123,4 +120,4 @@ def test_a_handover_is_no_time_without_an_agent(ledger: Ledger) -> None:
 
 def test_what_befell_the_node_is_found_without_what_befell_containers(ledger: Ledger) -> None:
     ledger.record([operation("TABLE", started=20.0), operation("TABLE", "abc2", started=21.0)])
-    assert [it.started for it in search.events_of_node(ledger, "TABLE")] == [20.0]
+    assert [it.started for it in ledger.operations_of_node("TABLE")] == [20.0]

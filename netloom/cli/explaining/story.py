@@ -103,7 +103,7 @@ def _operations(subject: Subject, ledger: Ledger) -> list[Event]:
         ]
     failed = [it.started for it in found if it.code]
     if failed:
-        around = search.events_of_node(ledger, "START", "STOP", "TABLE")
+        around = ledger.operations_of_node("START", "STOP", "TABLE")
         found += [it for it in around if abs(it.started - max(failed)) <= _NEAR]
     return [event_of(it) for it in sorted(found, key=lambda it: it.id)]
 

@@ -6,22 +6,18 @@ its attachment was there, and what no line says is not known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ...journal import Attachment, Ledger, Operation, search
-from ...journal.remarks import attached_of
+from ...journal import Attachment, Ledger, Operation
 from ...journal.search import Outage
 from ..moments import shown
 from .explanation import AtMoment, Tenure
 
 # A DEL that the runtime asked for, or one of the ways in which the agent gives an address back by itself.
 _ENDS = frozenset({"DEL", "RELEASE", "REPLAY", "UNDO"})
-# What an agent writes down at its start when the machine was booted since the one before it.
-_OTHER_BOOT = re.compile(r"; [1-9]\d* attachments of another boot released")
 # Seconds. What is written down of a moment is rounded; a clock is set by a little.
 _ROUNDED, _LEEWAY = 0.001, 1.0
 # So long before its end an agent may have done what it had not written down yet.
@@ -39,7 +35,7 @@ def tenures_of(address: str, ledger: Ledger, row: Attachment | None) -> list[Ten
     """The oldest first. Who has it now is the journal's word, whatever the log says."""
     found: list[_Case] = []
     operations = [it for it in ledger.operations_of_address(address) if not it.code]
-    boots = [it for it in search.events_of_node(ledger, "START") if _OTHER_BOOT.search(it.details)]
+    boots = [it for it in ledger.operations_of_node("START") if it.reason == "reboot"]
     for it in sorted([*operations, *boots], key=lambda it: it.id):
         if it.verb == "START":
             found = [_ended(one, it.started, "the machine was booted anew") for one in found]
@@ -49,7 +45,7 @@ def tenures_of(address: str, ledger: Ledger, row: Attachment | None) -> list[Ten
 
 
 def _take(found: list[_Case], it: Operation) -> None:
-    attached, details = attached_of(it.details)
+    attached = it.attached
     number = _same(found, it, attached)
     if number is None:
         # An older line does not say it: then its ADD does, as nearly as it can.
@@ -58,7 +54,7 @@ def _take(found: list[_Case], it: Operation) -> None:
         found.append(_Case(_begun(it, began), latest))
         number = -1
     if it.verb in _ENDS:
-        found[number] = _ended(found[number], it.started, _how(it, details))
+        found[number] = _ended(found[number], it.started, _how(it))
 
 
 def _same(found: Sequence[_Case], it: Operation | Attachment, attached: float | None) -> int | None:
@@ -119,9 +115,9 @@ def _key(it: Tenure | Operation | Attachment) -> tuple[str, str, str]:
     return it.network, it.container_id, it.ifname
 
 
-def _how(it: Operation, details: str) -> str:
+def _how(it: Operation) -> str:
     by = f" by {it.caller}" if it.caller else ""
-    return f"DEL{by}" if it.verb == "DEL" else details or it.verb
+    return f"DEL{by}" if it.verb == "DEL" else it.details or it.verb
 
 
 def at_moment(
