@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from functools import partial
 
+import msgspec
+
 from ..cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
 from ..cni.skel import Request
 from ..failpoints import reach
@@ -21,7 +23,7 @@ from .course import Course
 from .delete import delete
 from .failure import explained
 from .node import Node
-from .protocol import Message, Reply
+from .protocol import Message, Refusal, Reply
 from .questions import QUESTIONS
 from .record import LONGEST_ERROR, operation_of, trace_of
 from .server import Client
@@ -69,7 +71,7 @@ class Answers:
         except Exception as failure:
             error = explained(failure, key)
             if isinstance(error, InternalError):
-                log.error("%s: %s", verb[:16], error.discreet, exc_info=failure)
+                log.error("%s: %s", verb[:16], error.reason, exc_info=failure)
             reply = refusal(error, version)
             # Its traceback holds this frame, with the whole request in it, and this frame holds the error.
             error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -157,7 +159,7 @@ class Answers:
             return
         self._node.journal.log(operation_of(verb, key, message, caller, course, error))
         if error is not None:
-            log.warning("%s failed: code %d: %s", verb[:16], code, error.discreet[:LONGEST_ERROR])
+            log.warning("%s failed: code %d: %s", verb[:16], code, error.reason[:LONGEST_ERROR])
         elif log.isEnabledFor(logging.DEBUG):
             log.debug("%s done in %.1f ms", verb, course.total)
 
@@ -173,14 +175,15 @@ class Answers:
     async def _question(self, message: Message) -> Reply:
         asked = QUESTIONS.get(message.head.question)
         if asked is None:
-            return Reply(1, wire.encode({"error": f"there is no question {message.head.question[:40]!r}"}))
+            unknown = Refusal(f"unknown question {message.head.question[:40]!r}")
+            return Reply(1, msgspec.json.encode(unknown))
         try:
             return Reply(0, await asked(self._node, message.body))
         except Exception as failure:
             error = explained(failure, None)
             if isinstance(error, InternalError):
                 log.error("question %s: %s", message.head.question, error.discreet, exc_info=failure)
-            return Reply(1, wire.encode({"error": str(error), "code": error.code}))
+            return Reply(1, msgspec.json.encode(Refusal(str(error), error.code)))
 
 
 def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Self
 
 import msgspec
 
 from .info import Info
-from .protocol import LENGTH, VERSION, Head, encode
+from .protocol import LENGTH, VERSION, Head, Refusal, encode
 from .trusted_path import is_trusted_user
 
 _CREDENTIALS = struct.Struct("3i")
@@ -36,12 +37,22 @@ class Untrusted(NotRunning):
         self.process = process
 
 
+class UnknownQuestion(AgentError):
+    """The agent is of an earlier version, which does not know what it was asked."""
+
+
 class Silent(AgentError):
     """Somebody listens, and did not answer in time. `process` is who, if that can be known."""
 
     def __init__(self, text: str, process: int = 0) -> None:
         super().__init__(text)
         self.process = process
+
+
+class _ForPlugin(msgspec.Struct):
+    """CNI's error, with which an agent answers what is no request."""
+
+    msg: str
 
 
 class Connection:
@@ -89,7 +100,7 @@ class Connection:
         except OSError as cause:
             raise AgentError(f"the agent at {self.path} hung up: {cause.strerror or cause}") from None
         if reply[0] != 0:
-            raise AgentError(f"the agent at {self.path} refused: {_reason(reply[1:])}")
+            raise self._refused(reply[1:])
         return reply[1:]
 
     def _connect(self) -> None:
@@ -128,10 +139,12 @@ class Connection:
         who = f" (process {process})" if process else ""
         return Silent(f"the agent at {self.path}{who} does not answer", process)
 
-
-def _reason(output: bytes) -> str:
-    try:
-        document = msgspec.json.decode(output, type=dict[str, object])
-    except msgspec.MsgspecError:
-        return output.decode(errors="replace")[:200]
-    return str(document.get("msg") or document.get("error"))
+    def _refused(self, output: bytes) -> AgentError:
+        before = f"the agent at {self.path} refused"
+        with suppress(msgspec.MsgspecError):
+            refusal = msgspec.json.decode(output, type=Refusal)
+            kind = UnknownQuestion if refusal.code is None else AgentError
+            return kind(f"{before}: {refusal.error}")
+        with suppress(msgspec.MsgspecError):  # what is no request is answered as the plugin is
+            return AgentError(f"{before}: {msgspec.json.decode(output, type=_ForPlugin).msg}")
+        return AgentError(f"{before}: {output.decode(errors='replace')[:200]}")

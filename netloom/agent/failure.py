@@ -23,6 +23,7 @@ from ..kernel import (
     KernelError,
     QueueFull,
     Stopped,
+    SysctlError,
     Unsupported,
 )
 from ..kernel.values import shown_ip
@@ -131,7 +132,7 @@ def _translated(error: BaseException) -> CNIError:
             return InvalidNetns(str(error))
         case Unsupported():
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
-        case KernelError() if "sysctl" in str(error):
+        case SysctlError():
             return KernelRefused(str(error), "mend the network's `sysctl`, if it is from there")
         case KernelError():
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")

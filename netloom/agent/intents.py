@@ -69,7 +69,7 @@ async def _replay_one(node: Node, path: str) -> bool:
             keeping = partial(kept.append, key)
             deleted = await delete(node, key, None, course, sent_before=sent, keep=keeping)
         except Exception as error:
-            why = explained(error, key).discreet
+            why = explained(error, key).reason
             log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
             return False
         # While the journal cannot store it, every round deletes it again: one event, when it is stored.

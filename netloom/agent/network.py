@@ -14,6 +14,7 @@ from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField, wire
 from ..cni.learning import learned
 from ..cni.names import shortened, validate_ifname
 from ..cni.skel import Request
+from ..cni.spot import Complaint, complaint
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
 from ..kernel import InvalidObject
 from ..kernel.values import IPV6_MTU, packed_network, require_mac
@@ -291,7 +292,7 @@ def _pools(keys: _Keys, config: Mapping[str, Any]) -> tuple[Pool, ...]:
         meant = [(key, name) for key, name in misspelled(config) if name == "pools"]
         if keys.pools or not meant:
             raise
-        raise InvalidConfig(error.msg, hint(*meant[0])) from None
+        raise Misspelled(error.msg, *meant[0]) from None
 
 
 def _keys(config: dict[str, Any]) -> _Keys:
@@ -301,30 +302,24 @@ def _keys(config: dict[str, Any]) -> _Keys:
     try:
         return msgspec.convert(given, learned(_Keys))
     except ValidationError as cause:
-        said, discreet = _in_our_words(str(cause), given)
+        said, discreet = _in_our_words(complaint(cause), given)
         what = "invalid network config"
         raise InvalidConfig(f"{what}: {said}", discreet=f"{what}: {discreet}") from None
 
 
-def _in_our_words(said: str, config: dict[str, Any]) -> tuple[str, str]:
-    """What msgspec finds wrong: which value is there, and what may be; and the same without the value.
-
-    It ends with the place: Expected `int | null`, got `str` - at `$.pools[0].cidr`
-    """
-    about, _, place = said.rpartition(" - at ")
-    path = place.strip("`").removeprefix("$.").removesuffix("[...]")  # of any key of an object
+def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
+    """Which value is there, and what may be; and the same without the value."""
+    path = wrong.place
     value: Any = config
     steps = re.findall(r"[^.\[\]]+", path)
     for step in steps:
         value = value[int(step) if isinstance(value, list) else step]
-    lacking = re.match(r"Object missing required field `(.*)`", about)
-    if lacking:
-        text = f"{path} has no `{lacking[1]}`, and needs one: {_VALID[lacking[1]]}"
+    if wrong.missing:
+        text = f"{path} has no `{wrong.missing}`, and needs one: {_VALID[wrong.missing]}"
         return text, text
-    unknown = re.match(r"Object contains unknown field `(.*)`", about)
-    if unknown:
+    if wrong.unknown:
         known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
-        text = f"{path} has a key `{shortened(unknown[1])}`, and may have {', '.join(known)}"
+        text = f"{path} has a key `{shortened(wrong.unknown)}`, and may have {', '.join(known)}"
         return text, text
     key = next(step for step in reversed(steps) if step in _VALID)
     valid = f", and must be {_VALID[key]}" if key == steps[-1] else f"; {key} is {_VALID[key]}"
@@ -336,6 +331,14 @@ def _as_written(value: object) -> str:
     import json  # which only an error has to wait for
 
     return json.dumps(value, ensure_ascii=False)
+
+
+class Misspelled(InvalidConfig):
+    """What is missing stands under another key."""
+
+    def __init__(self, msg: str, key: str, meant: str) -> None:
+        super().__init__(msg, hint(key, meant))
+        self.key = key
 
 
 def hint(key: str, meant: str) -> str:

@@ -93,14 +93,14 @@ def refusals(config: NetworkConfig) -> list[CNIError]:
     return found
 
 
-def misspellings(config: NetworkConfig) -> list[str]:
-    """Keys that have no effect, and that somebody may have meant for the agent."""
-    return [
-        f"plugin netloom: {hint(key, meant)}"
+def misspellings(config: NetworkConfig) -> dict[str, str]:
+    """Keys that have no effect, and that may be meant for the agent: each with what to say of it."""
+    return {
+        key: f"plugin netloom: {hint(key, meant)}"
         for plugin in config.plugins
         if plugin.type == TYPE
         for key, meant in misspelled(plugin.raw)
-    ]
+    }
 
 
 def plugin_of(config: NetworkConfig) -> PluginConfig | None:

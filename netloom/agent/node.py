@@ -177,7 +177,7 @@ class Node:
                 duration=0.0,
                 phases={},
                 code=0 if error is None else error.code,
-                error="" if error is None else str(error)[:_LONGEST],
+                error="" if error is None else error.reason[:_LONGEST],
                 details=details[:_LONGEST],
                 trace=trace,
                 netns="" if attachment is None else attachment.netns,

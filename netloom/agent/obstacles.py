@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..cni import CNIError
 from ..cni.names import validate_network_name
 from ..findings import Finding
-from ..ipam.usage import READY
+from ..ipam import Shortage
 from ..journal import JournalError, Ledger
 from ..journal.errors import ReadOnly
 from ..journal.search import networks_attached
@@ -28,7 +28,7 @@ from .network import Network
 from .networks import Found
 from .node import Node
 from .shared import Shared
-from .status import lack_of, lack_of_space
+from .status import lack_of_space, shortage_of
 
 # The journal's last success says something for so long.
 _FRESH = 10.0
@@ -184,18 +184,18 @@ def _of_network(node: Node, name: str, path: str, network: Network) -> list[Find
     if blocked:
         return blocked
 
-    def judged(ledger: Ledger) -> str:
-        return lack_of(network, host, ledger)
+    def judged(ledger: Ledger) -> Shortage | None:
+        return shortage_of(network, host, ledger)
 
     try:
-        exhausted = node.journal.survey(judged)
+        found = node.journal.survey(judged)
     except JournalError as error:
         return [_finding("journal-unreadable", str(error), name)]
-    if not exhausted:
+    if found is None:
         return []
     pools = [pool.cidr for pool in network.pools]
-    remedy = remedy_of("pool-exhausted", name, path, pools, rests=READY in exhausted)
-    return [Finding(code="pool-exhausted", text=exhausted, next=remedy, subject=name)]
+    remedy = remedy_of("pool-exhausted", name, path, pools, rests=found.ready_in is not None)
+    return [Finding(code="pool-exhausted", text=str(found), next=remedy, subject=name)]
 
 
 def _is_name(name: str) -> bool:

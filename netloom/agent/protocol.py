@@ -53,6 +53,13 @@ class Reply(Struct, frozen=True):
         return LENGTH.pack(1 + len(self.output)) + bytes((self.status,)) + self.output
 
 
+class Refusal(Struct, frozen=True, omit_defaults=True):
+    """The answer to a question that failed. Without a `code`, the agent does not know the question."""
+
+    error: str
+    code: int | None = None
+
+
 _head = msgspec.json.Decoder(Head)
 
 

@@ -38,7 +38,7 @@ def operation_of(
         duration=course.total,
         phases=course.phases,
         code=0 if error is None else error.code or 999,
-        error="" if error is None else error.discreet[:LONGEST_ERROR],
+        error="" if error is None else error.reason[:LONGEST_ERROR],
         caller=caller,
         netns=message.head.environment.get("CNI_NETNS", "")[:400],
         namespace=namespace,

@@ -158,7 +158,7 @@ def _host_ip(text: str) -> str:
 
 def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[HostPort, ...]:
     """Each mapping in the families that it is for: that of its host's address, or all that there are."""
-    first = {address.is_ipv4: address.text for address in reversed(addresses)}
+    first = {address.is_ipv4: address.ip for address in reversed(addresses)}
     ports: dict[Port, HostPort] = {}
     for it in mappings:
         wanted = (True, False) if not it.host_ip else (":" not in it.host_ip,)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..cni import CNIError, NotAvailable
 from ..cni.skel import Request
-from ..ipam import SqlHoldings, would_allocate
+from ..ipam import Shortage, SqlHoldings, would_allocate
 from ..journal import Ledger, boottime
-from .host import Host
+from .host import Host, Lack
 from .network import Network, network_of
 from .scope import SCOPE
 
@@ -34,12 +34,11 @@ async def status(node: Node, request: Request) -> None:
         reasons.append(node.journal.trouble)
     reasons += filter(None, [lack_of_space(node.settings.state_dir)])
     reasons += [it.text for it in blocking(node.conditions, (pool.family for pool in network.pools))]
-    if reasons:  # and then the journal may not be able to tell of addresses
-        lacking = str(node.host.lacks(network.pools, network.mtu) or "")
-    else:
-        lacking = node.journal.look(lambda ledger: lack_of(network, node.host, ledger))
-    if lacking:
-        reasons.append(lacking)
+    lacking: Lack | Shortage | None = node.host.lacks(network.pools, network.mtu)
+    if lacking is None and not reasons:  # else the journal may not be able to tell of addresses
+        lacking = node.journal.look(lambda ledger: shortage_of(network, node.host, ledger))
+    if lacking is not None:
+        reasons.append(str(lacking))
     if reasons:
         raise NotAvailable("; ".join(reasons), "`netloom status` tells more")
 
@@ -52,16 +51,12 @@ def lack_of_space(state_dir: str) -> str:
     return f"the disk of {state_dir} is full" if space.f_bavail * space.f_frsize < _SPACE else ""
 
 
-def lack_of(network: Network, host: Host, ledger: Ledger) -> str:
-    """Why no container could be attached to this network, and what to do; empty if one could."""
-    return (
-        str(host.lacks(network.pools, network.mtu) or "")
-        or would_allocate(
-            network.pools,
-            SqlHoldings(ledger.connection, host.taken(), host.orphaned()),
-            scope=SCOPE,
-            now=boottime(),
-            cooldown=network.cooldown,
-        )
-        or ""
+def shortage_of(network: Network, host: Host, ledger: Ledger) -> Shortage | None:
+    """Of addresses, if one more container would find none."""
+    return would_allocate(
+        network.pools,
+        SqlHoldings(ledger.connection, host.taken(), host.orphaned()),
+        scope=SCOPE,
+        now=boottime(),
+        cooldown=network.cooldown,
     )

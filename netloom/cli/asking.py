@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..agent.client import AgentError, Connection, NotRunning, Silent
+from ..agent.client import AgentError, Connection, NotRunning, Silent, UnknownQuestion
 from .agent_presence import presence, silent
 from .agent_process import Place
 from .failure import CommandFailed
@@ -54,7 +54,7 @@ def _require_presence(place: Place) -> None:
 
 
 def _refused(error: AgentError, question: str, place: Place) -> CommandFailed:
-    if "there is no question" in str(error):
+    if isinstance(error, UnknownQuestion):
         return CommandFailed(
             f"the agent at {place.socket} does not know how to {question}: it is of an earlier version",
             "`netloom up` hands over to this version, without a failed call",

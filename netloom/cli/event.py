@@ -112,7 +112,7 @@ def pod_of(it: Event) -> str:
 
 def outcome_of(it: Event) -> str:
     if it.failed:
-        return f"code {it.code}: {reason_of(it)}"
+        return f"code {it.code}: {it.error}"
     return details_of(it) or ", ".join(it.addresses) or "done"
 
 
@@ -122,11 +122,6 @@ def details_of(it: Event) -> str:
         return it.details
     last = moments.shown(it.heartbeat, precise=True)
     return f"{it.details}; the previous agent did not shut down cleanly; last heartbeat {last}"
-
-
-def reason_of(it: Event) -> str:
-    """The error without the names that stand beside it already."""
-    return it.error.removeprefix(f"attachment {it.network}/{it.container_id}/{it.ifname}: ")
 
 
 def took(milliseconds: float) -> str:

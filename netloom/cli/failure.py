@@ -26,6 +26,7 @@ from ..cni import (
     NetworkNotFound,
     NoConfigsFound,
     NotAvailable,
+    PluginDied,
     PluginNotFound,
     TryAgainLater,
     UnsupportedField,
@@ -235,10 +236,9 @@ def _lines(error: CNIError, advice: str) -> list[str]:
 
 def headline(error: CNIError) -> str:
     """The error in a line or a few. What a plugin left on stderr is shown below, not quoted in it."""
-    if error.stderr and error.msg.startswith("netplugin failed: "):
-        ending = error.msg.rpartition(": ")[2]
+    if error.stderr and isinstance(error, PluginDied):
         last = error.stderr.strip().splitlines()[-1:] or [""]
-        text = f"the plugin failed without an answer ({ending}); it said: {shortened(last[0], 500)}"
+        text = f"the plugin failed without an answer ({error.ending}); it said: {shortened(last[0], 500)}"
         return f"{error.context}: {text}" if error.context else text
     return shortened(str(error), 4000)
 

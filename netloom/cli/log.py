@@ -45,7 +45,7 @@ class HumanLines(logging.Formatter):
         subject = _subject_of(record)
         if subject is not None:
             key = "/".join(it[:_LONGEST] for it in subject.key if it)
-            if key and key not in record.message:
+            if key and subject.key not in (record.args or ()):
                 record.message += f" [{key}]"
             if subject.trace:
                 record.message += f" trace={subject.trace}"

@@ -92,7 +92,7 @@ def why_unloadable(path: str) -> str:
     try:
         load(path)
     except CNIError as error:
-        return str(error).removeprefix(f"error reading {path}: ").removeprefix(f"{path}: ")
+        return "; ".join(filter(None, (error.msg, error.details)))  # the context is the path
     return ""
 
 

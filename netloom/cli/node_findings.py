@@ -15,8 +15,8 @@ from ..agent.info import Info
 from ..agent.networks import FILE
 from ..agent.status import lack_of_space
 from ..agent.trusted_path import UntrustedPath, weakness_of
-from ..findings import Finding, Severity
-from ..ipam.usage import READY
+from ..findings import Finding
+from ..ipam import Shortage
 from ..modes.edition import EDITION
 from .agent_presence import Presence, mount_point
 from .failure import CommandFailed
@@ -50,7 +50,7 @@ class Described(Struct, frozen=True):
 
     status: NetworkStatus
     lacking: Lack | None
-    exhausted: str
+    shortage: Shortage | None
 
 
 def of_presence(found: Presence, socket: str) -> Iterator[Finding]:
@@ -162,8 +162,10 @@ def of_networks(
                 text=f"nothing can be attached to {it.status.name} now: {it.lacking.text}",
                 next=it.lacking.next,
             )
-        elif it.exhausted:
-            yield _of_network("pool-exhausted", it.status, it.exhausted)
+        elif it.shortage is not None:
+            text = f"nothing can be attached to {it.status.name} now: {it.shortage}"
+            remedy = _remedy("pool-exhausted", it.status, rests=it.shortage.ready_in is not None)
+            yield Finding(code="pool-exhausted", subject=it.status.name, text=text, next=remedy)
         else:
             yield from _nearly_exhausted(it.status)
     for file in unreadable:
@@ -183,11 +185,8 @@ def _broken(path: str, error: str) -> Finding:
     return Finding(code="network-broken", text=f"{path}: {error}", next=f"{_MEND}{replace}", subject=path)
 
 
-def _of_network(code: str, network: NetworkStatus, text: str, severity: Severity = "error") -> Finding:
-    pools = [pool.cidr for pool in network.pools]
-    remedy = remedy_of(code, network.name, network.path, pools, rests=READY in text)
-    before = "" if severity == "warning" else f"nothing can be attached to {network.name} now: "
-    return Finding(code=code, severity=severity, subject=network.name, text=f"{before}{text}", next=remedy)
+def _remedy(code: str, network: NetworkStatus, *, rests: bool = False) -> str:
+    return remedy_of(code, network.name, network.path, [pool.cidr for pool in network.pools], rests=rests)
 
 
 def _nearly_exhausted(network: NetworkStatus) -> Iterator[Finding]:
@@ -196,11 +195,13 @@ def _nearly_exhausted(network: NetworkStatus) -> Iterator[Finding]:
         held = sum((it.held or 0) + (it.orphaned or 0) for it in of_family)
         if capacity and held >= capacity * _NEARLY:
             names = ", ".join(it.cidr for it in of_family)
-            yield _of_network(
-                "pool-nearly-exhausted",
-                network,
-                f"network {network.name} has few addresses left: {held} of {capacity} in {names} are held",
-                "warning",
+            yield Finding(
+                code="pool-nearly-exhausted",
+                severity="warning",
+                subject=network.name,
+                text=f"network {network.name} has few addresses left: {held} of {capacity} in {names} are "
+                "held",
+                next=_remedy("pool-nearly-exhausted", network),
             )
 
 

@@ -292,7 +292,7 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
     """Without a journal that can be read, nobody knows what is free."""
     network = found.network
     pools: tuple[PoolStatus, ...] = ()
-    lacking, exhausted = None, ""
+    lacking, shortage = None, None
     if network is not None:
         orphaned = host.orphaned() if host else frozenset()
         others = host.taken() if host else frozenset()
@@ -305,8 +305,8 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
         lacking = host.lacks(network.pools, network.mtu) if host else None
         if known and host and lacking is None:
             now = boottime()
-            exhausted = (
-                would_allocate(network.pools, holdings, scope=SCOPE, now=now, cooldown=network.cooldown) or ""
+            shortage = would_allocate(
+                network.pools, holdings, scope=SCOPE, now=now, cooldown=network.cooldown
             )
     status = NetworkStatus(
         name=found.name,
@@ -315,9 +315,9 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
         mtu=None if network is None else network.mtu,
         pools=pools,
         error=found.error,
-        trouble=exhausted if lacking is None else str(lacking),
+        trouble=str(lacking or shortage or ""),
     )
-    return findings.Described(status, lacking, exhausted)
+    return findings.Described(status, lacking, shortage)
 
 
 def _pool_status(pool: Pool, used: PoolUsage, reserved: Iterable[bytes], known: Ledger | None) -> PoolStatus:

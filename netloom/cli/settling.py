@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..agent.client import AgentError, Connection
+from ..agent.client import AgentError, Connection, UnknownQuestion
 
 if TYPE_CHECKING:
     from ..journal import Operation
@@ -27,10 +27,10 @@ def settle(socket: str) -> str:
     try:
         with connection:
             connection.ask("settle")
+    except UnknownQuestion:
+        return ""  # one of an earlier version writes its log within a moment
     except AgentError as error:
-        # One of an earlier version writes its log within a moment, as it always did.
-        known = "there is no question" not in str(error)
-        return f"{error}: what happened last may be missing here" if known else ""
+        return f"{error}: what happened last may be missing here"
     return ""
 
 

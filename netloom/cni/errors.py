@@ -60,9 +60,14 @@ class CNIError(Exception):
     @property
     def discreet(self) -> str:
         """Its text without values of the request: for whatever is kept, or shown to others."""
-        if self._discreet is None:
-            return str(self)
-        return f"{self.context}: {self._discreet}" if self.context else self._discreet
+        return f"{self.context}: {self.reason}" if self.context else self.reason
+
+    @property
+    def reason(self) -> str:
+        """The same without where it happened."""
+        if self._discreet is not None:
+            return self._discreet
+        return f"{self.msg}; {self.details}" if self.details else self.msg
 
     def at(
         self, *, plugin: str | None = None, attachment: AttachmentKey | None = None, context: str = ""
@@ -131,6 +136,14 @@ class InternalError(CNIError):
 
 class PluginFailed(CNIError):
     """A plugin failed with a code of its own (100 and above), or without saying why (0)."""
+
+
+class PluginDied(PluginFailed):
+    """A plugin failed, and printed no error. `ending` is how it ended, `stderr` what it left there."""
+
+    def __init__(self, msg: str, ending: str) -> None:
+        super().__init__(msg)
+        self.ending = ending
 
 
 class PluginNotFound(InvalidConfig):

@@ -17,6 +17,7 @@ from .errors import (
     DeadlineExceeded,
     DecodingFailure,
     IOFailure,
+    PluginDied,
     PluginFailed,
     PluginNotFound,
     from_code,
@@ -131,7 +132,7 @@ def failure(output: Output) -> CNIError:
     error: CNIError
     if not output.stdout.strip():
         said = f": {_quoted(stderr)}" if stderr else " with no error message"
-        error = PluginFailed(f"netplugin failed{said}: {output.ending}")
+        error = PluginDied(f"netplugin failed{said}: {output.ending}", output.ending)
     else:
         error = _stated_error(output)
     error.stderr = stderr
@@ -139,12 +140,12 @@ def failure(output: Output) -> CNIError:
 
 
 def _stated_error(output: Output) -> CNIError:
-    what = "netplugin failed but error parsing its diagnostic message"
+    said = _quoted(output.stdout.decode(errors="replace"))
+    what = f"netplugin failed but error parsing its diagnostic message {said}"
     try:
         stated: _ErrorObject = wire.decode_as(output.stdout, _ErrorObject | None, what) or _ErrorObject()
     except DecodingFailure as error:
-        shown = _quoted(output.stdout.decode(errors="replace"))
-        return DecodingFailure(f"{what} {shown}{error.msg.removeprefix(what)}", output.ending)
+        return DecodingFailure(error.msg, output.ending)
     if not stated.msg and not stated.code:
         return PluginFailed(f"netplugin failed with no error message: {output.ending}", stated.details or "")
     return from_code(stated.code or 0, stated.msg or "", stated.details or "")

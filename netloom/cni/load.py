@@ -133,7 +133,7 @@ def _read(path: str) -> bytes:
     try:
         return read_document(path)
     except OSError as cause:
-        raise IOFailure(f"error reading {path}: {cause.strerror}") from cause
+        raise IOFailure(cause.strerror or str(cause)).at(context=f"error reading {path}") from cause
 
 
 def _plain_name(name: str) -> str:

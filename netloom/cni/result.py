@@ -20,6 +20,7 @@ from . import versions, wire
 from .addresses import canonical_cidr, canonical_ip, is_ipv4
 from .errors import DecodingFailure, IncompatibleVersion
 from .learning import learned
+from .spot import complaint
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -198,7 +199,7 @@ def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result")
     except RecursionError:
         raise DecodingFailure(f"{what}: nested too deeply") from None
     except ValidationError as cause:
-        place = str(cause).rpartition(" - at ")[2].strip("`")
+        place = complaint(cause).place or "the top"
         raise DecodingFailure(f"{what}: {cause}", discreet=f"{what}: the value at {place} is none") from None
     # Older plugins leave the family's label out.
     return _in_dialect(result) if version in _LABELLED else result

@@ -11,10 +11,10 @@ from .holdings import FREE, HELD, Holdings
 from .pool import Pool, PoolConfig, parse_pools
 from .requested import requested_addresses
 from .sql import SqlHoldings
-from .usage import PoolUsage, count_free, free_addresses, usage, would_allocate
+from .usage import PoolUsage, Shortage, count_free, free_addresses, usage, would_allocate
 
 __all__ = [
-    "Allocation", "Exhausted", "FREE", "HELD", "Holdings", "Pool", "PoolConfig", "PoolUsage", "SqlHoldings",
-    "Taken", "allocate", "count_free", "free_addresses", "parse_pools", "requested_addresses", "usage",
-    "would_allocate",
+    "Allocation", "Exhausted", "FREE", "HELD", "Holdings", "Pool", "PoolConfig", "PoolUsage", "Shortage",
+    "SqlHoldings", "Taken", "allocate", "count_free", "free_addresses", "parse_pools",
+    "requested_addresses", "usage", "would_allocate",
 ]  # fmt: skip

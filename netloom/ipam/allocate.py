@@ -96,5 +96,5 @@ def _early(
     oldest = longest_resting(pools, holdings, scope)
     if oldest is None or oldest.ready_in(now, cooldown) > 0:
         counted = usage(pools, holdings, scope, now, cooldown)
-        raise Exhausted(shortage(family, counted, oldest, now, cooldown))
+        raise Exhausted(str(shortage(family, counted, oldest, now, cooldown)))
     return Allocation(oldest.ip, oldest.pool, oldest.rested(now))

@@ -15,8 +15,6 @@ from .ranges import merged
 from .reserved import borders
 from .vacancy import Vacancies
 
-# What a shortage says if it ends by itself.
-READY = "the next is ready in"
 _TRIES = 4
 
 
@@ -32,6 +30,24 @@ class PoolUsage(Struct, frozen=True):
     resting: int
     free: int
     orphaned: int = 0
+
+
+class Shortage(Struct, frozen=True):
+    """No pool of a family has an address to give. `ready_in`: seconds until one has rested, if one rests."""
+
+    family: Family
+    pools: Sequence[PoolUsage]
+    ready_in: int | None
+
+    def __str__(self) -> str:
+        full = ", ".join(
+            f"{it.cidr} has {in_words(it.held - it.orphaned, it.resting, it.orphaned)}" for it in self.pools
+        )
+        if self.ready_in is None:
+            remedy = "detach something, or give the network another pool"
+        else:
+            remedy = f"the next is ready in {self.ready_in} s"
+        return f"no IPv{self.family} address is left: {full}; {remedy}"
 
 
 def usage(
@@ -53,7 +69,7 @@ def _usage(pool: Pool, holdings: Holdings, scope: str, since: float) -> PoolUsag
 
 def would_allocate(
     pools: Sequence[Pool], holdings: Holdings, scope: str, now: float, cooldown: float
-) -> str | None:
+) -> Shortage | None:
     """Why an ADD would find no address now, or None if it would find one of each family.
 
     A few guesses answer for a pool that is not nearly full; any other is counted once.
@@ -78,16 +94,8 @@ def _has_room(vacancies: Vacancies) -> bool:
 
 def shortage(
     family: Family, counted: Sequence[PoolUsage], oldest: Resting | None, now: float, cooldown: float
-) -> str:
-    """The sentence for somebody who gets no address: where there is none, and when there will be one."""
-    full = ", ".join(
-        f"{it.cidr} has {in_words(it.held - it.orphaned, it.resting, it.orphaned)}" for it in counted
-    )
-    if oldest is None:
-        remedy = "detach something, or give the network another pool"
-    else:
-        remedy = f"{READY} {math.ceil(oldest.ready_in(now, cooldown))} s"
-    return f"no IPv{family} address is left: {full}; {remedy}"
+) -> Shortage:
+    return Shortage(family, counted, None if oldest is None else math.ceil(oldest.ready_in(now, cooldown)))
 
 
 def in_words(held: int, resting: int, orphaned: int) -> str:

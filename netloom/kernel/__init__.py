@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         QueueFull,
         Refused,
         Stopped,
+        SysctlError,
         Unsupported,
     )
     from .namespace import Namespace
@@ -70,9 +71,9 @@ __all__ = [
     "Dummy", "Forwarding", "Hop", "Ifb", "Incomplete", "Ingress", "InvalidNamespace", "InvalidObject",
     "InvalidPlan", "KernelError", "LibraryMissing", "Macvlan", "Malformed", "Namespace", "Neighbour",
     "NftChain", "NftElement", "NftTable", "Object", "OutcomeUnknown", "Plan", "PortVlan", "QueueFull",
-    "Redirect", "Refused", "Repair", "Route", "Rule", "Scope", "Shaper", "Stopped", "Sysctl", "Tap",
-    "Unsupported", "Up", "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "WireguardDevice", "WireguardPeer",
-    "apply", "check", "remove", "repair",
+    "Redirect", "Refused", "Repair", "Route", "Rule", "Scope", "Shaper", "Stopped", "Sysctl", "SysctlError",
+    "Tap", "Unsupported", "Up", "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "WireguardDevice",
+    "WireguardPeer", "apply", "check", "remove", "repair",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -83,7 +84,7 @@ if not TYPE_CHECKING:
             "errors": (
                 "Conflict", "DeadlineExceeded", "InvalidNamespace", "InvalidObject", "InvalidPlan",
                 "KernelError", "LibraryMissing", "Malformed", "OutcomeUnknown", "QueueFull", "Refused",
-                "Stopped", "Unsupported",
+                "Stopped", "SysctlError", "Unsupported",
             ),
             "namespace": ("Namespace",),
             "objects": (

@@ -78,6 +78,10 @@ class InvalidPlan(KernelError):
     """A plan that cannot be read, or that needs a namespace it was not given."""
 
 
+class SysctlError(KernelError):
+    """A setting of the kernel is not there, or does not take a value."""
+
+
 class LibraryMissing(KernelError):
     """A shared library that we need is not installed; the text names its package."""
 

@@ -55,7 +55,7 @@ _TABLES = 7800
 class Assigned(Struct, frozen=True):
     """An address as text, and the next hop of whoever has it."""
 
-    text: str
+    ip: str
     next_hop: str
 
     @classmethod
@@ -66,11 +66,11 @@ class Assigned(Struct, frozen=True):
 
     @property
     def is_ipv4(self) -> bool:
-        return ":" not in self.text
+        return ":" not in self.ip
 
     @property
     def cidr(self) -> str:
-        return f"{self.text}/32" if self.is_ipv4 else f"{self.text}/128"
+        return f"{self.ip}/32" if self.is_ipv4 else f"{self.ip}/128"
 
 
 class Attached(Struct, frozen=True, kw_only=True):
@@ -127,7 +127,7 @@ def plan(it: Attached) -> Plan:
         objects.append(Neighbour(it.ifname, next_hop, HOST_MAC, on="attachment"))
     objects += _ways_out(it)
     for address in it.addresses:
-        objects += [Neighbour(it.host_link, address.text, it.mac), Route(address.cidr, link=it.host_link)]
+        objects += [Neighbour(it.host_link, address.ip, it.mac), Route(address.cidr, link=it.host_link)]
     objects += [setting(path, value, it.ifname) for path, value in it.settings]
     return Plan(tuple(objects))  # type: ignore[arg-type]
 
@@ -138,7 +138,7 @@ def _in_the_table(it: Attached) -> list[Object]:
     elements = [_source(it.host_link, address) for address in it.addresses]
     if it.masquerade is not None:
         leave = masquerade.chain(it.masquerade, it.pools)
-        leaving = masquerade.elements(leave, it.masquerade, [address.text for address in it.addresses])
+        leaving = masquerade.elements(leave, it.masquerade, [address.ip for address in it.addresses])
         objects += [leave] if leaving else []
         elements += leaving
     keep_apart = isolation.chain(it.isolation, it.network)
@@ -162,7 +162,7 @@ def remnants(host_link: str, ifname: str, ips: Iterable[bytes] = (), rank: int =
 
 
 def _source(host_link: str, address: Assigned) -> NftElement:
-    return table.element(table.SOURCES[not address.is_ipv4], host_link, address.text)
+    return table.element(table.SOURCES[not address.is_ipv4], host_link, address.ip)
 
 
 def _ways_out(it: Attached) -> list[Object]:

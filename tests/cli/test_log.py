@@ -150,7 +150,7 @@ def test_whatever_is_said_on_the_way_of_a_request_is_about_it(structured: Log, h
     (line,) = structured.documents
     assert (line["verb"], line["container_id"], line["trace"]) == ("ADD", "c1", TRACE)
     in_a_request(lambda: human.logger.info("the table was laid down"))
-    in_a_request(lambda: human.logger.info("net/c1/eth0 is attached"))
+    in_a_request(lambda: human.logger.info("%s is attached", KEY))
     assert human.lines == [
         f"INFO the table was laid down [net/c1/eth0] trace={TRACE}",
         f"INFO net/c1/eth0 is attached trace={TRACE}",

@@ -97,16 +97,16 @@ def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
     """
     if all(plugin.type != "netloom" for plugin in network.plugins):
         return [], []
+    from ...agent.network import Misspelled
     from ...agent.networks import (  # a hundred modules that other networks need not wait for
         misspellings,
         refusals,
     )
 
-    errors = [headline(error) for error in refusals(network)]
-    # What an error has said is no warning any more.
-    return errors, [
-        it for it in misspellings(network) if not any(it.partition(": ")[2] in error for error in errors)
-    ]
+    errors = refusals(network)
+    named = {error.key for error in errors if isinstance(error, Misspelled)}
+    warnings = [text for key, text in misspellings(network).items() if key not in named]
+    return [headline(error) for error in errors], warnings
 
 
 def _unreadable(problem: Problem) -> Validated:

@@ -42,7 +42,7 @@ def look(ground: Ground) -> Iterator[Finding]:
     own = {names[path] for path in ours}
     yield from network_order.of_same_name({path: name for path, name in names.items() if name in own})
     for it in ground.networks:
-        for text in misspellings(it.config):
+        for text in misspellings(it.config).values():
             yield Finding(
                 code="network-typo",
                 severity="warning",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from ...findings import Finding
-from ..event import HEADER, Event, reason_of, row_of, took
+from ..event import HEADER, Event, row_of, took
 from ..finding_view import finding_lines
 from ..moments import shown
 from ..output import printable_line
@@ -112,7 +112,7 @@ def _course(it: Event) -> list[str]:
     ]
     lines += table(_bars(it), margin=2)
     if it.failed:
-        lines += _wrapped(f"  code {it.code}: ", reason_of(it))
+        lines += _wrapped(f"  code {it.code}: ", it.error)
     return lines
 
 

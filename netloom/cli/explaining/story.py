@@ -12,7 +12,7 @@ from ...journal import Attachment, Ledger, search
 from ...kernel import Namespace
 from ..agent_advice import OWN_PLUGIN, agent_advice
 from ..circumstances import without_stale
-from ..event import Event, event_of, reason_of
+from ..event import Event, event_of
 from ..live import Live, findings_of, findings_of_table, look_at
 from ..moments import shown
 from ..queued import Queued
@@ -136,7 +136,7 @@ def _failures(operations: Sequence[Event], attached: set[AttachmentKey]) -> Iter
 
 def _failure(it: Event, key: str) -> Finding:
     by = f", asked by {it.caller}," if it.caller else ""
-    text = f"{it.verb} of {key} at {shown(it.started)}{by} failed with code {it.code}: {reason_of(it)}"
+    text = f"{it.verb} of {key} at {shown(it.started)}{by} failed with code {it.code}: {it.error}"
     advice = agent_advice(CNIError(it.error, code=it.code).at(plugin=OWN_PLUGIN))
     page = entry(it.code)
     return Finding(

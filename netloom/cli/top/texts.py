@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.text import Text
 
-from ..event import Event, details_of, pod_of, reason_of, took
+from ..event import Event, details_of, pod_of, took
 from ..moments import shown
 from ..pools import PoolShown, counted, used
 from ..views import age
@@ -60,7 +60,7 @@ def details(it: Event) -> Text:
     key = "/".join(filter(None, (it.network, it.container_id, it.ifname)))
     lines = [" ".join(filter(None, (it.verb, key)))]
     if it.failed:
-        lines += [f"code {it.code}: {reason_of(it)}", f"more: netloom explain {it.code}"]
+        lines += [f"code {it.code}: {it.error}", f"more: netloom explain {it.code}"]
     if it.details:
         lines.append(details_of(it))
     if it.addresses:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ...cni.names import shortened
 from ..difference import Difference, compare, missing
-from ..errors import InvalidObject, KernelError
+from ..errors import InvalidObject, KernelError, SysctlError
 from ..namespace import Namespace
 from ..values import is_passable
 from .base import LinkName, Object, Scope, Undo
@@ -73,14 +73,14 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
         with _opened(self.key) as fd:
             before = None if fd is None else _content(self.key, fd)
             if fd is None or before is None:
-                raise KernelError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
+                raise SysctlError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
             if _same(before, self.value):
                 return None
             try:
                 _put(self.key, fd, self.value)
                 found = _content(self.key, fd)
                 if not _same(found, self.value):
-                    raise KernelError(
+                    raise SysctlError(
                         f"cannot set {self.label}: of {shortened(self.value, 80)!r}, the kernel made "
                         f"{shortened(found, 80)!r}"
                     )
@@ -149,7 +149,7 @@ def _opened(key: str) -> Iterator[int | None]:
         yield None
         return
     except OSError as cause:
-        raise KernelError(f"cannot open sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
+        raise SysctlError(f"cannot open sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
     try:
         yield fd
     finally:
@@ -160,7 +160,7 @@ def _content(key: str, fd: int) -> str:
     try:
         return os.pread(fd, _LARGEST, 0).decode("utf-8", "replace").strip()
     except OSError as cause:
-        raise KernelError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
+        raise SysctlError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
 
 
 def _put(key: str, fd: int, value: str) -> None:
@@ -169,7 +169,7 @@ def _put(key: str, fd: int, value: str) -> None:
     except OSError as cause:
         number = errno.EACCES if cause.errno == errno.EBADF else cause.errno or 0
         said = f"cannot set sysctl {key} to {shortened(value, 80)}: {os.strerror(number)}"
-        raise KernelError(said, errno=number) from None
+        raise SysctlError(said, errno=number) from None
 
 
 def _read(key: str) -> str | None:
@@ -179,13 +179,13 @@ def _read(key: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as cause:
-        raise KernelError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
+        raise SysctlError(f"cannot read sysctl {key}: {cause.strerror}", errno=cause.errno or 0) from None
 
 
 def _write(key: str, value: str) -> None:
     with _opened(key) as fd:
         if fd is None:
-            raise KernelError(
+            raise SysctlError(
                 f"cannot set sysctl {key} to {shortened(value, 80)}: {os.strerror(errno.ENOENT)}",
                 errno=errno.ENOENT,
             )
