@@ -18,7 +18,7 @@ from netloom.cli.views import table
 from netloom.journal import Operation
 from netloom.kernel import Namespace, NftElement, Plan, Scope, Sysctl, apply, remove
 from netloom.kernel.dataplane import Dataplane
-from netloom.modes.table import TABLE
+from netloom.networks.table import TABLE
 
 from .containers import settle
 from .measure import median, milliseconds

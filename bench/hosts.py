@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from netloom.agent.protocol import LENGTH, Head, encode
+from netloom.api.protocol import LENGTH, Head, encode
 from netloom.journal import Ledger, Operation, read_only
 from netloom.kernel import Namespace, Plan
 from netloom.kernel.objects.link import link_names

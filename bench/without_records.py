@@ -22,9 +22,9 @@ def _replace(owner: Any, name: str, by: Any) -> None:
 
 
 def main() -> int:
-    from netloom.agent import answers
-    from netloom.agent.course import Course
-    from netloom.agent.tally import Tally
+    from netloom.agent.metrics.tally import Tally
+    from netloom.agent.server import dispatcher as answers
+    from netloom.agent.server.timer import Course
     from netloom.cli.main import main as command
     from netloom.journal import Journal
 

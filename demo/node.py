@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from bench.hosts import ask
-from netloom.agent.audit import audit
-from netloom.agent.node import DEFAULT_SOCKET, DEFAULT_STATE_DIR, Settings
-from netloom.agent.protocol import Head, encode
-from netloom.findings import Finding
+from netloom.agent.settings import Settings
+from netloom.api.findings import Finding
+from netloom.api.paths import DEFAULT_SOCKET, DEFAULT_STATE_DIR
+from netloom.api.protocol import Head, encode
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace
 from netloom.kernel.netlink.nftables import read_elements
 from netloom.kernel.objects.link import link_names
-from netloom.modes import names, table
+from netloom.networks import names, table
+from netloom.ops.audit.audit import audit
 
 _PATIENCE = 20.0
 # Whatever ends the demo, nothing that it started outlives it.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netloom.catalogue import ALL, ENTRIES, Entry, entry
+from netloom.api.catalogue import ALL, ENTRIES, Entry, entry
 from netloom.cni import CNIError
 
 from .lanes import ROOT

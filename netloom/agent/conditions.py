@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ..findings import Finding
+from ..api.findings import Finding
 
 
 class Condition(Struct, frozen=True):

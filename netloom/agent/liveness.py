@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from ..findings import Finding
+from ..api.findings import Finding
 from ..journal import JournalError
 from ..kernel import KernelError, Plan
 from .node import Node

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Literal, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..cni import AttachmentKey, CNIError
@@ -20,31 +18,32 @@ from ..journal import Attachment, Journal, Operation, lost
 from ..kernel import InvalidNamespace, Namespace, NftElement, Plan, Scope
 from ..kernel.dataplane import Dataplane, Request
 from ..kernel.netlink.nftables import read_elements
-from ..kernel.objects.link import link_names
-from ..modes import owner, table
-from ..modes.owner import Owner
-from . import contents, orphan_table
-from .addresses import addresses_of
+from ..kernel.objects.link import find, link_names
+from ..networks import owner, table
+from ..networks.attachment import addresses_of
+from ..networks.host import Host
+from ..networks.owner import Owner
+from ..ops.node import orphan_table
+from ..ops.node import table_contents as contents
+from ..ops.node.host import look_at
+from ..ops.node.network_files import NetworkFiles
+from ..ops.node.orphan_table import OrphanTable
+from ..ops.node.orphans import orphans_at
+from ..ops.node.ownership import mark_at
+from ..ops.node.presence import boot_id, leads_there
+from ..ops.node.table_contents import Content
 from .conditions import Condition
-from .contents import Content
-from .firewalls import Firewalls
-from .flows import Flows
-from .host import Host, look_at
-from .network_files import NetworkFiles
-from .orphan_table import OrphanTable
-from .orphans import orphans_at
-from .ownership import mark_at
-from .shared import Shared
-from .tally import Tally
-from .turns import Turns
+from .keyed_lock import Turns
+from .metrics.tally import Tally
+from .reconcile.firewalls import Firewalls
+from .reconcile.flows import Flows
+from .settings import Settings
+from .single_flight import Shared
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-DEFAULT_STATE_DIR = "/var/lib/netloom"
-DEFAULT_SOCKET = "/run/netloom/agent.sock"
-DEFAULT_CONF_DIR = "/etc/cni/net.d"
 
 _LOOKS_FOR_STRAYS = 3
 # Of what is written down of an event.
@@ -56,35 +55,6 @@ _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PO
 # How long somebody waits for the journal to be read whole; and for how many times as long as that took, it
 # is not read again.
 _PROVING_PATIENCE, _PROVING_RESTS = 1.0, 20
-
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-
-
-class Settings(Struct, frozen=True, kw_only=True):
-    """How an agent is started. Times are seconds."""
-
-    state_dir: str = DEFAULT_STATE_DIR
-    socket: str = DEFAULT_SOCKET
-    # How long a namespace must have been gone, seen twice, before what it held is released.
-    grace: float = 30.0
-    # How often dead namespaces, lost objects and waiting intents are looked for.
-    tick: float = 1.0
-    # Within this time every attachment is compared with the kernel once, if there are not too many.
-    sweep: float = 60.0
-    # How long a stop waits for what is under way.
-    patience: float = 10.0
-    # Where runtimes find networks.
-    conf_dir: str = DEFAULT_CONF_DIR
-    # Address and port of metrics and health; None: nowhere.
-    web: tuple[str, int] | None = None
-
-    @property
-    def journal(self) -> str:
-        return os.path.join(self.state_dir, "journal.db")
-
-    @property
-    def intents(self) -> str:
-        return os.path.join(os.path.dirname(self.socket), "intents")
 
 
 class Node:
@@ -363,21 +333,15 @@ class Node:
         return await self.look(counted) == held
 
 
-def boot_id() -> str:
-    with open(_BOOT_ID) as file:
-        return file.read().strip()
+async def is_dead(node: Node, attachment: Attachment) -> bool:
+    """A namespace that ends takes its links along, and so our end of the pair.
 
+    While that is there, somebody holds the namespace, whatever has become of its path.
+    """
+    if leads_there(attachment):
+        return False
 
-def namespace_of(attachment: Attachment, given: Namespace | None = None) -> Namespace | None:
-    """An attachment's namespace, if it is still there: by the descriptor that came along, or by its path."""
-    identity = (attachment.netns_device, attachment.netns_inode)
-    if given is not None and given.identity == identity:
-        return Namespace.of_descriptor(given.fileno(), attachment.netns)
-    try:
-        found = Namespace.open(attachment.netns)
-    except InvalidNamespace:
-        return None
-    if found.identity == identity:
-        return found
-    found.close()
-    return None
+    def has_link(host: Namespace) -> bool:
+        return find(host, attachment.host_link) is not None
+
+    return not await node.look(has_link)

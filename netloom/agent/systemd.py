@@ -19,7 +19,7 @@ from contextlib import suppress
 from itertools import chain, repeat
 from typing import NamedTuple, Self
 
-from .listener import Listener, has_listener, inode_at
+from .server.listener import Listener, has_listener, inode_at
 
 _FIRST_DESCRIPTOR = 3
 # A name in the store says which file led to the socket: a descriptor alone does not.

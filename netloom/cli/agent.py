@@ -106,15 +106,15 @@ def run(args: argparse.Namespace) -> int:
     import faulthandler
     import logging
 
-    from ..agent.agent import serve
-    from ..agent.listener import SocketInUse
-    from ..agent.node import Settings
-    from ..agent.ownership import NodeOfAnother
-    from ..agent.succession import Refused, Withdrawn
+    from ..agent.handover.succession import Refused, Withdrawn
+    from ..agent.main import serve
+    from ..agent.server.listener import SocketInUse
+    from ..agent.settings import Settings
     from ..agent.systemd import BadVariable, Manager
-    from ..agent.trusted_path import UntrustedPath
+    from ..api.trusted_path import UntrustedPath
     from ..journal import InUse, JournalError
     from ..kernel import KernelError
+    from ..ops.node.ownership import NodeOfAnother
     from .journal import advice_on, code_of
     from .log import log_to_stderr
 

@@ -9,7 +9,7 @@ import os
 import stat
 from typing import Literal, NamedTuple
 
-from ..agent.client import AgentError, Connection, Silent, Untrusted
+from ..api.client import AgentError, Connection, Silent, Untrusted
 from ..cni.files import read_document
 from .agent_process import Place, Running, holder, is_stopped, log_of, running
 from .journal import journal_path
@@ -63,7 +63,7 @@ def presence(place: Place) -> Presence:
             "socket-foreign",
         )
     if process is None:
-        from ..agent.install import RECEIPT
+        from ..ops.node.install import RECEIPT
 
         was_a_node = any(
             os.path.exists(it)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from ..agent.client import AgentError, Connection, NotRunning
-from ..agent.info import Info
+from ..api.client import AgentError, Connection, NotRunning
+from ..api.info import Info
 from ..journal.lock import holder as holder_of
 from .failure import CommandFailed
 from .status import DEADLINE

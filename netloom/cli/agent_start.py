@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, Self
 
 from .. import __version__
-from ..agent.client import AgentError
+from ..api.client import AgentError
 from ..cni.files import make_directories
 from ..journal.kinds import other_than_file
 from .agent_process import Place, Running, progress, running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..agent.client import AgentError, Connection, NotRunning, Silent, UnknownQuestion
+from ..api.client import AgentError, Connection, NotRunning, Silent, UnknownQuestion
 from .agent_presence import presence, silent
 from .agent_process import Place
 from .failure import CommandFailed

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from ..agent.subject import Subject
+from ..agent.server.subject import Subject
 
 # Within so many seconds the same is said once, and what is alike so many times; the rest is counted.
 _WINDOW = 60.0

@@ -22,8 +22,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ..agent.repairing import Repaired
-from ..findings import Finding
+from ..api.findings import Finding
+from ..api.repair import Repaired
 from .arguments import add_json
 from .failure import UsageError
 from .output import printable, say

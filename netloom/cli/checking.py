@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..agent import contents
-from ..agent.audit import Plans, audit, plans_of
-from ..agent.glance import as_planned
-from ..agent.networks import node_networks
-from ..agent.node import namespace_of
-from ..agent.planned import readable_plan
-from ..agent.repairing import AT_A_TIME, Answer, Repaired, Wish
+from ..api.findings import Finding
+from ..api.repair import AT_A_TIME, Answer, Repaired, Wish
 from ..cni import AttachmentKey, CNIError
-from ..findings import Finding
 from ..ipam import Pool
 from ..journal import Attachment, Ledger
 from ..kernel import Namespace, NftElement
+from ..networks.attachment import readable_plan
+from ..ops.audit.audit import Plans, audit, plans_of
+from ..ops.audit.bulk_check import as_planned
+from ..ops.node import table_contents as contents
+from ..ops.node.networks import node_networks
+from ..ops.node.presence import namespace_of
 from .agent_process import Place, holder
 from .asking import ask
 from .circumstances import without_agent, without_stale

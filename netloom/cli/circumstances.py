@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ..findings import Finding
+from ..api.findings import Finding
 from ..journal import Attachment
 from .queued import Queued
 

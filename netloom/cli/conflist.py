@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..agent.install import Receipt, digest, read
-from ..agent.kept_networks import Copy, is_sound
-from ..agent.networks import FILE, check_network, node_networks, plugin_of
 from ..cni import CNIError, parse_network
 from ..cni.load import LISTS
 from ..ipam import PoolConfig, parse_pools
+from ..ops.node.install import Receipt, digest, read
+from ..ops.node.kept_networks import Copy, is_sound
+from ..ops.node.networks import FILE, check_network, node_networks, plugin_of
 from .failure import CommandFailed, UsageError
 from .status import CONFIGURATION
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from ..kernel import KernelError, Namespace
 from ..kernel.netlink import link, qdisc, statistics
 from ..kernel.netlink.statistics import Traffic, Waiting
-from ..modes.names import queue_of
+from ..networks.names import queue_of
 
 
 class Direction(Struct, frozen=True):

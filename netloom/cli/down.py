@@ -162,9 +162,9 @@ def _agreed(args: argparse.Namespace) -> bool:
 
 def _count_orphans(journal: Ledger | None) -> int:
     """Links that no attachment has: containers may use them, too."""
-    from ..agent.orphans import orphans_at
     from ..journal import empty
     from ..kernel import KernelError, Namespace
+    from ..ops.node.orphans import orphans_at
 
     try:
         with Namespace.own() as host:
@@ -175,8 +175,8 @@ def _count_orphans(journal: Ledger | None) -> int:
 
 def _is_installed(place: Place, args: argparse.Namespace) -> bool:
     """Whether anything is there that `netloom up` makes, whoever has made it."""
-    from ..agent.install import PLUGIN, receipt_path
-    from ..agent.networks import found_in
+    from ..ops.node.install import PLUGIN, receipt_path
+    from ..ops.node.networks import found_in
 
     plugins = (os.path.join(directory, PLUGIN) for directory in plugin_dirs())
     paths = (journal_path(place.state_dir), receipt_path(place.state_dir), place.socket, *plugins)

@@ -35,8 +35,8 @@ from .status import FAILED
 from .views import print_json
 
 if TYPE_CHECKING:
-    from ..agent.networks import NodeNetwork
     from ..journal import Operation
+    from ..ops.node.networks import NodeNetwork
 
 OUTPUT = Explanation
 
@@ -92,7 +92,7 @@ def is_wrong(it: Explanation) -> bool:
 
 
 def _explained(args: argparse.Namespace, word: str) -> Explanation:
-    from ..catalogue import entry
+    from ..api.catalogue import entry
 
     page = entry(word.lower())
     if page is not None:
@@ -149,8 +149,8 @@ def _of_something(args: argparse.Namespace, word: str, unwritten: list[Operation
 
 def _networks(args: argparse.Namespace) -> list[NodeNetwork]:
     """Whatever can be read: who has an address is known without them."""
-    from ..agent.networks import node_networks
     from ..cni import CNIError
+    from ..ops.node.networks import node_networks
 
     try:
         return node_networks(args.conf_dir)

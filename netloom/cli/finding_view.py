@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..findings import Finding
+from ..api.findings import Finding
 from .output import printable_line
 
 _AT_MOST = 10

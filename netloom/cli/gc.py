@@ -21,9 +21,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ..agent.leftover import Collected, Leftover, leftovers
-from ..agent.node import boot_id
 from ..kernel import Namespace
+from ..ops.node.leaks import Collected, Leftover, leftovers
+from ..ops.node.presence import boot_id
 from .agent_process import Place, holder
 from .arguments import add_json
 from .asking import ask

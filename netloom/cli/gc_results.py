@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from ..agent.leftover import Leftover
 from ..cni import AttachmentKey
 from ..cni.cache import Cache
 from ..journal import Ledger
+from ..ops.node.leaks import Leftover
 from .result_owners import is_namespace, is_ours_alone
 
 _OF_ATTACHMENTS = ("attachment", "unfinished")

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from ..findings import Finding
+from ..api.findings import Finding
 from ..journal import Attachment, Ledger, State
 from ..kernel import InvalidNamespace, Namespace
 from .arguments import add_json

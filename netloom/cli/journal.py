@@ -136,7 +136,7 @@ def _has_links() -> bool:
     """Whether somebody is attached, by what the kernel has."""
     from ..kernel import KernelError, Namespace
     from ..kernel.objects.link import link_names
-    from ..modes.names import host_link_of
+    from ..networks.names import host_link_of
 
     try:
         with Namespace.own() as host:

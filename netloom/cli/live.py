@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ..agent.audit_finding import finding
-from ..findings import Finding
+from ..api.findings import Finding
 from ..journal import Attachment
 from ..kernel import (
     Address,
@@ -27,7 +26,8 @@ from ..kernel.netlink import address
 from ..kernel.netlink.nftables import read_table
 from ..kernel.objects.link import find
 from ..kernel.objects.nft import OWNER
-from ..modes import table
+from ..networks import table
+from ..ops.audit.finding import finding
 from .object_state import ObjectState, Presence
 
 # The scope of addresses that others can reach.

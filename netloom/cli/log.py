@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ..agent.subject import Subject, current
+from ..agent.server.subject import Subject, current
 from .calm import CalmHandler
 from .output import encodable, printable
 

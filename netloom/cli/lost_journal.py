@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..agent.client import AgentError, Connection
+from ..api.client import AgentError, Connection
 from ..journal.astray import is_rescued, rescued
 from ..journal.errors import Damaged, JournalError
 from ..journal.file import as_it_is, explained

@@ -116,7 +116,7 @@ def _may_lack_links(known: Collection[str]) -> bool:
 
 
 def _configured(directory: str) -> set[str]:
-    from ..agent.networks import node_networks  # which only an empty list has to wait for
+    from ..ops.node.networks import node_networks  # which only an empty list has to wait for
 
     try:
         return {network.name for network in node_networks(directory)}

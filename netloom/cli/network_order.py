@@ -10,10 +10,10 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 
+from ..api.findings import Finding, Severity
 from ..cni import CNIError, NetworkConfig
 from ..cni.config import network_from_plugin
 from ..cni.load import LISTS, SINGLE_PLUGINS, config_files, load_network_file, load_plugin_file
-from ..findings import Finding, Severity
 
 CODE = "network-unloadable"
 _OTHERS = "CRI-O and podman pass it over"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..agent.node import namespace_of
-from ..agent.planned import readable_plan
-from ..findings import Finding
+from ..api.findings import Finding
 from ..journal import Attachment
 from ..kernel import Namespace, Scope
+from ..networks.attachment import readable_plan
+from ..ops.node.presence import namespace_of
 from .live import for_a_new_link, lost_its_end
 
 

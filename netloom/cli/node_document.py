@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..findings import Finding
+from ..api.findings import Finding
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):

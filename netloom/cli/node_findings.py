@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from .. import __version__
-from ..agent.another_pool import remedy_of
-from ..agent.host import Lack
-from ..agent.info import Info
-from ..agent.networks import FILE
-from ..agent.status import lack_of_space
-from ..agent.trusted_path import UntrustedPath, weakness_of
-from ..findings import Finding
+from ..api.findings import Finding
+from ..api.info import Info
+from ..api.trusted_path import UntrustedPath, weakness_of
 from ..ipam import Shortage
-from ..modes.edition import EDITION
+from ..networks.edition import EDITION
+from ..networks.host import Lack
+from ..ops.health.pool_remedy import remedy_of
+from ..ops.health.space import lack_of_space
+from ..ops.node.networks import FILE
 from .agent_presence import Presence, mount_point
 from .failure import CommandFailed
 from .journal import journal_path
 from .node_document import NetworkStatus, PoolStatus, Unreadable
 
 if TYPE_CHECKING:
-    from ..agent.ownership import Another
     from ..kernel import Difference
+    from ..ops.node.ownership import Another
 
 # Of a pool: this much of it held, and it is nearly used up.
 _NEARLY = 0.9

@@ -12,19 +12,20 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from ..agent.host import Host, look_at
-from ..agent.install import receipt
-from ..agent.intent_files import waiting
-from ..agent.kept_networks import Copy, Missing, copies, finding_of, missing, pools_of
-from ..agent.networks import Found, NodeNetwork, found_in
-from ..agent.scope import SCOPE
-from ..agent.status import lack_of_space
+from ..api.findings import Finding, any_error
+from ..api.intents import waiting
 from ..cni import CNIError, Problem
-from ..findings import Finding, any_error
 from ..ipam import Pool, PoolUsage, SqlHoldings, usage, would_allocate
 from ..journal import Ledger, State, boottime, empty
 from ..kernel import KernelError, Namespace
 from ..kernel.values import packed_ip
+from ..networks.attachment import SCOPE
+from ..networks.host import Host
+from ..ops.health.space import lack_of_space
+from ..ops.node.host import look_at
+from ..ops.node.install import receipt
+from ..ops.node.kept_networks import Copy, Missing, copies, finding_of, missing, pools_of
+from ..ops.node.networks import Found, NodeNetwork, found_in
 from . import network_order, overlap, plugin_places
 from . import node_findings as findings
 from .agent_presence import presence
@@ -173,21 +174,21 @@ def _host(agent: Running | None, known: Ledger | None = None) -> Host | None:
 
 
 def _orphans(host: Namespace, known: Ledger) -> Mapping[str, frozenset[bytes]]:
-    from ..agent.orphans import orphans_at
+    from ..ops.node.orphans import orphans_at
 
     return orphans_at(host, lambda ask: ask(known))
 
 
 def _clashes(known: Ledger, host: Host) -> list[Finding]:
     """An agent that runs would know them."""
-    from ..agent.clashes import clashes
+    from ..ops.health.clashes import clashes
 
     return clashes(known, host)
 
 
 def _of_owner(state_dir: str) -> Iterator[Finding]:
     """Of a node that belongs to an agent with another state directory. One that runs has asked itself."""
-    from ..agent import ownership
+    from ..ops.node import ownership
 
     try:
         with Namespace.own() as host:
@@ -203,7 +204,7 @@ def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
     if not attachments or not any(attachments.values()):
         return
     from ..kernel import Scope
-    from ..modes.table import TABLE
+    from ..networks.table import TABLE
 
     try:
         with Namespace.own() as host:
@@ -227,8 +228,8 @@ def _lost(
 
 def _of_firewalls(networks: Sequence[NodeNetwork]) -> Iterator[Finding]:
     """Without an agent, which judges them beside its work. What takes too long is left to `doctor`."""
-    from ..firewall.flows import around, flows_of
-    from ..firewall.judging import findings_of
+    from ..ops.firewall.flows import around, flows_of
+    from ..ops.firewall.judging import findings_of
 
     known = [it.network for it in networks if it.network is not None]
     pools = [(pool.cidr, it.isolation == "containers") for it in known for pool in it.pools]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-from ..agent.orphans import orphans_at
 from ..journal import Ledger, empty
 from ..kernel import KernelError, Namespace
+from ..ops.node.orphans import orphans_at
 from .journal import ledger
 
 _MORE = "`netloom doctor` names each, with what to do about it"
@@ -28,7 +28,7 @@ def note_on_links(args: argparse.Namespace) -> str:
 
 def notes_on_ports(args: argparse.Namespace, wanted: int | None) -> list[str]:
     """One for each port of the host that leads to such a link: no other container can have it."""
-    from ..agent.orphan_table import look, ports_of
+    from ..ops.node.orphan_table import look, ports_of
 
     try:
         with Namespace.own() as host:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from ..findings import Finding
+from ..api.findings import Finding
 from ..ipam import Pool
 from ..kernel import KernelError, Namespace
 from ..kernel.errors import ABSENT, Refused
 from ..kernel.netlink import address, link, route
 from ..kernel.values import packed_ip, shown_ip
-from ..modes.names import PREFIX
+from ..networks.names import PREFIX
 
 # VPNs write a default route as two halves, 0.0.0.0/1 and 128.0.0.0/1.
 _DEFAULT = 1

@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from ..agent.install import Receipt, read, receipt, receipt_damage
+from ..ops.node.install import Receipt, read, receipt, receipt_damage
 from .agent_process import Place
 from .agent_start import own_command
 from .failure import UsageError

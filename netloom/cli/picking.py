@@ -79,7 +79,7 @@ def _word_for(keys: Keys, words: Sequence[str], means: Means) -> str:
 
 def _means_something_else(word: str) -> bool:
     """Codes and addresses are words, too, and are looked for first."""
-    from ..catalogue import entry
+    from ..api.catalogue import entry
     from .subjects import packed_ip
 
     return entry(word.lower()) is not None or packed_ip(word) is not None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..modes.names import queue_of
+from ..networks.names import queue_of
 
 # Of plans that can be read so: that of `netloom.kernel.plan`.
 VERSION = 1

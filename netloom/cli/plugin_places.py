@@ -9,8 +9,8 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..agent.install import PLUGIN, is_plugin, read, receipt
-from ..findings import Finding
+from ..api.findings import Finding
+from ..ops.node.install import PLUGIN, is_plugin, read, receipt
 from .place import PLUGIN_DIR, default_state_dir
 
 if TYPE_CHECKING:

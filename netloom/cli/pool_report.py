@@ -9,17 +9,9 @@ from math import inf
 
 from msgspec.structs import replace
 
-from ..agent.another_pool import remedy_of
-from ..agent.host import Host, look_at
-from ..agent.install import receipt
-from ..agent.kept_networks import Missing, copies, finding_of, missing, pools_of
-from ..agent.network import Network
-from ..agent.networks import Found, NodeNetwork, found_in
-from ..agent.orphans import orphans_at
-from ..agent.scope import SCOPE
-from ..catalogue import entry
+from ..api.catalogue import entry
+from ..api.findings import Finding, Severity
 from ..cni import CNIError, Problem
-from ..findings import Finding, Severity
 from ..ipam import Pool, PoolUsage, SqlHoldings, count_free, usage
 from ..ipam.pressure import least_rest
 from ..ipam.ranges import Range
@@ -28,6 +20,15 @@ from ..journal import Ledger, boottime, empty
 from ..journal.search import networks_attached
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
+from ..networks.attachment import SCOPE
+from ..networks.config import Network
+from ..networks.host import Host
+from ..ops.health.pool_remedy import remedy_of
+from ..ops.node.host import look_at
+from ..ops.node.install import receipt
+from ..ops.node.kept_networks import Missing, copies, finding_of, missing, pools_of
+from ..ops.node.networks import Found, NodeNetwork, found_in
+from ..ops.node.orphans import orphans_at
 from .journal import ledger
 from .pools import Outside, Pools, PoolShown
 

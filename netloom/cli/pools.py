@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from ..findings import Finding, any_error
+from ..api.findings import Finding, any_error
 from .arguments import add_json
 from .moments import shown
 from .output import printable_line, say

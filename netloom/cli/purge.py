@@ -14,12 +14,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ..agent.install import PLUGIN, RECEIPT, receipt
-from ..agent.kept_networks import STORE
-from ..agent.node import boot_id, namespace_of
-from ..agent.orphan_table import FILE as ORPHANS
-from ..agent.ownership import another_at, identity_of
-from ..agent.planned import readable_plan, remnants_of
 from ..journal import Attachment, Damaged, Journal, Ledger, Unwritable
 from ..kernel import Conflict, Incomplete, KernelError, Namespace, Plan, Scope, check, remove
 from ..kernel.dataplane import Dataplane, Request
@@ -28,7 +22,13 @@ from ..kernel.objects.base import Departure
 from ..kernel.objects.link import link_names
 from ..kernel.objects.nft import OWNER
 from ..kernel.plan import depart
-from ..modes import names, table
+from ..networks import names, table
+from ..networks.attachment import readable_plan, remnants_of
+from ..ops.node.install import PLUGIN, RECEIPT, receipt
+from ..ops.node.kept_networks import STORE
+from ..ops.node.orphan_table import FILE as ORPHANS
+from ..ops.node.ownership import another_at, identity_of
+from ..ops.node.presence import boot_id, namespace_of
 from .agent_process import Place
 from .cni.target import plugin_dirs
 from .journal import journal_path

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ..agent.install import (
+from ..cni import CNIError
+from ..cni.load import LISTS, config_files
+from ..ops.node.install import (
     PLUGIN,
     NotBuilt,
     Receipt,
@@ -22,10 +24,8 @@ from ..agent.install import (
     shipped_plugin,
     take_away,
 )
-from ..agent.kept_networks import copies
-from ..agent.networks import FILE
-from ..cni import CNIError
-from ..cni.load import LISTS, config_files
+from ..ops.node.kept_networks import copies
+from ..ops.node.networks import FILE
 from . import own_units
 from .cni.target import plugin_dirs
 from .conflist import is_as_written

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from ..agent.networks import found_in
 from ..cni import CNIError
+from ..ops.node.networks import found_in
 from .purged import Kept, Purged
 
 _NOT_OURS = "it is not as `netloom up` has written it, so somebody may need it"

@@ -30,9 +30,8 @@ def queued(directory: str) -> list[Queued]:
             return []
     except OSError:
         return []
-    from ..agent.intent_files import waiting
-    from ..agent.intent_message import read_intent
-    from ..agent.protocol import ProtocolError
+    from ..api.intents import read_intent, waiting
+    from ..api.protocol import ProtocolError
 
     found = []
     for path in waiting(directory):

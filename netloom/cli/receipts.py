@@ -6,7 +6,8 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ..agent.install import (
+from ..failpoints import reach
+from ..ops.node.install import (
     Put,
     Receipt,
     digest,
@@ -18,7 +19,6 @@ from ..agent.install import (
     receipt_damage,
     receipt_path,
 )
-from ..failpoints import reach
 from .failure import CommandFailed
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..findings import Finding
+from ..api.findings import Finding
 from ..journal import Attachment
 from ..kernel import KernelError, Namespace
 from ..kernel.netlink.nftables import read_counted
-from ..modes import table
+from ..networks import table
 
 # A finding tells of packets that were dropped this lately, in seconds.
 _RECENT = 600

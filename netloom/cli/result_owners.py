@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from ..agent.networks import TYPE
-from ..agent.presence import leads_there
 from ..cni import AttachmentKey, CNIError, parse_network
 from ..cni.cache import CachedAttachment
 from ..journal import Ledger
 from ..journal.rows import typed
 from ..kernel import InvalidNamespace, Namespace
+from ..ops.node.networks import TYPE
+from ..ops.node.presence import leads_there
 from .cni.target import container_id
 from .connectivity.throwaway import KEPT_PREFIX, PREFIX
 

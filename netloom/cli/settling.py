@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..agent.client import AgentError, Connection, UnknownQuestion
+from ..api.client import AgentError, Connection, UnknownQuestion
 
 if TYPE_CHECKING:
     from ..journal import Operation

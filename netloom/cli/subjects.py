@@ -118,7 +118,7 @@ def _of_link(ledger: Ledger, word: str, log: bool) -> Subject | None:
     """Names of links follow from the key: one that is gone had the same, but for a rare second attempt."""
     if not _LINK.fullmatch(word):
         return None
-    from ..modes.names import PREFIX, names_of
+    from ..networks.names import PREFIX, names_of
 
     link = PREFIX + word[4:]
     place = ledger.place(link)

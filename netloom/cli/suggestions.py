@@ -102,7 +102,7 @@ def _addresses(given: Given, _: str) -> Iterator[str]:
 
 def _explained(given: Given, last: str) -> Iterator[str]:
     """Whatever has a page or a history: what is attached, addresses, and codes."""
-    from ..catalogue import ENTRIES
+    from ..api.catalogue import ENTRIES
 
     yield from _attached(given, last)
     if last:

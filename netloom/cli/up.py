@@ -26,8 +26,8 @@ import argparse
 
 from msgspec import structs
 
-from ..agent.install import receipt
 from ..cni.versions import starting_from
+from ..ops.node.install import receipt
 from .agent_process import Place, undisturbed
 from .arguments import add_json, seconds
 from .conflist import DEFAULT_NAME, DEFAULT_POOLS, DEFAULT_VERSION

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from .. import __version__
-from ..agent.client import AgentError, Silent
-from ..agent.info import Info
+from ..api.client import AgentError, Silent
+from ..api.info import Info
 from .agent_presence import silent
 from .agent_process import Place, Running, await_other, log_of, running
 from .agent_start import start
@@ -55,7 +55,7 @@ def found_agent(place: Place) -> Running | None:
 
 def is_of_another(info: Info) -> bool:
     """Versions that were never released have one number."""
-    from ..modes.table import TABLE
+    from ..networks.table import TABLE
 
     return (info.version, info.table) != (__version__, TABLE.comment)
 

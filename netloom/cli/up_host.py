@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..agent.host import Host, Lack, look_at
 from ..ipam import Pool, PoolConfig, parse_pools
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
+from ..networks.host import Host, Lack
+from ..ops.node.host import look_at
 from . import overlap
 from .conflist import DEFAULT_POOLS, Decision
 from .failure import CommandFailed

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from ..agent.install import PLUGIN, Put, Receipt, is_plugin, read, receipt, receipt_path
+from ..ops.node.install import PLUGIN, Put, Receipt, is_plugin, read, receipt, receipt_path
 from .failure import CommandFailed
 from .output import printable_line
 from .place import PLUGIN_DIR

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..agent.install import Put
+from ..ops.node.install import Put
 from .output import printable_line, say
 from .up_agent import AgentPart
 from .up_plugins import FailedPlace

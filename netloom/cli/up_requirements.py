@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from ..agent.install import NotBuilt, shipped_plugin
-from ..agent.ownership import CODE as ANOTHER
-from ..agent.ownership import adopt, another_at, identity_of
 from ..cni.files import make_directories
 from ..kernel import Namespace
+from ..ops.node.install import NotBuilt, shipped_plugin
+from ..ops.node.ownership import CODE as ANOTHER
+from ..ops.node.ownership import adopt, another_at, identity_of
 from .agent_process import Place
 from .failure import CommandFailed, UsageError
 from .journal import journal_path
@@ -32,7 +32,7 @@ def require_library() -> None:
 
 def require_trusted(place: Place) -> None:
     """The directories of state and socket: where others could change one, nothing is written to it."""
-    from ..agent import trusted_path
+    from ..api import trusted_path
 
     try:
         trusted_path.require_trusted("the state directory", place.state_dir)

@@ -10,9 +10,9 @@ import os
 
 from msgspec.structs import replace
 
-from ..agent.install import EXECUTABLE, READABLE, Put, digest, put, receipt
-from ..agent.kept_networks import Copy, copies, is_sound, keep_copy, missing, own_copy
-from ..agent.network_files import NetworkFiles
+from ..ops.node.install import EXECUTABLE, READABLE, Put, digest, put, receipt
+from ..ops.node.kept_networks import Copy, copies, is_sound, keep_copy, missing, own_copy
+from ..ops.node.network_files import NetworkFiles
 from .agent_process import Place
 from .agent_start import own_command
 from .attached import networks_attached_of

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from ..agent.install import Put, read, receipt
+from ..ops.node.install import Put, read, receipt
 from . import own_units
 from .agent_process import Place, Running, answering
 from .failure import CommandFailed
@@ -104,7 +104,7 @@ def _require_ours(place: Place) -> None:
 
 
 def _require_readable(place: Place) -> None:
-    from ..agent.readiness import require_readable
+    from ..agent.handover.preflight import require_readable
 
     with explained():
         require_readable(journal_path(place.state_dir))
@@ -112,9 +112,9 @@ def _require_readable(place: Place) -> None:
 
 def _move(place: Place) -> None:
     """From an agent that belongs to nobody: calls wait at systemd's socket until the service's is there."""
-    from ..agent.displacement import displaced_by
-    from ..agent.node import Settings
-    from ..agent.succession import Refused
+    from ..agent.handover.displacement import displaced_by
+    from ..agent.handover.succession import Refused
+    from ..agent.settings import Settings
 
     settings = Settings(state_dir=place.state_dir, socket=place.socket)
     try:

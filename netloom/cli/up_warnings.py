@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 
 from .. import __version__
-from ..agent.networks import NodeNetwork, node_networks
 from ..cni.versions import parse
+from ..ops.node.networks import NodeNetwork, node_networks
 from . import network_order, overlap
 from .attached import networks_attached_of
 from .conflist import DEFAULT_POOLS, DEFAULT_VERSION, Decision

@@ -114,7 +114,7 @@ FEATURES: Mapping[str, Feature] = {
 }
 
 
-class Finding(Struct, frozen=True):
+class Availability(Struct, frozen=True):
     """Whether a feature is there, and if not, what the kernel said and what would bring it."""
 
     feature: str
@@ -125,13 +125,13 @@ class Finding(Struct, frozen=True):
     remedy: str = ""
 
 
-def probe() -> Iterator[Finding]:
+def probe() -> Iterator[Availability]:
     """One finding for each feature. It needs root, and leaves nothing behind."""
     for name, feature in FEATURES.items():
         with Namespace.new("a namespace to probe in") as scratch:
             obstacle = _obstacle(name, feature, scratch)
         reason, remedy = ("", "") if obstacle is None else (str(obstacle), _remedy(obstacle, feature))
-        yield Finding(name, obstacle is None, feature.essential, feature.needed_for, reason, remedy)
+        yield Availability(name, obstacle is None, feature.essential, feature.needed_for, reason, remedy)
 
 
 def _remedy(obstacle: KernelError, feature: Feature) -> str:

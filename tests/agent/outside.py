@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from netloom.findings import Finding
+from netloom.api.findings import Finding
 from netloom.kernel import Namespace
 
 from .stage import POOLS, Node, Outcome

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from netloom.agent.audit import audit
-from netloom.agent.protocol import LENGTH, Head, encode
-from netloom.findings import Finding
+from netloom.api.findings import Finding
+from netloom.api.protocol import LENGTH, Head, encode
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace
+from netloom.ops.audit.audit import audit
 
 from ..lanes import ROOT
 from ..stdin import ready

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from netloom.agent.protocol import Head, encode
+from netloom.api.protocol import Head, encode
 from netloom.failpoints import VARIABLE
 
 from .stage import Node, eventually, received

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from netloom.agent.client import AgentError, Connection, NotRunning, Silent
-from netloom.agent.protocol import LENGTH, Reply
+from netloom.api.client import AgentError, Connection, NotRunning, Silent
+from netloom.api.protocol import LENGTH, Reply
 
 from .stage import Node
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from netloom.agent.exposition import Family, exposition, family
-from netloom.agent.histogram import Histogram
-from netloom.agent.metrics import METRICS, Metric
-from netloom.catalogue import ENTRIES
+from netloom.agent.metrics.exposition import Family, exposition, family
+from netloom.agent.metrics.histogram import Histogram
+from netloom.agent.metrics.metrics import METRICS, Metric
+from netloom.api.catalogue import ENTRIES
 
 pytestmark = pytest.mark.unit
 
@@ -72,7 +72,7 @@ def test_every_metric_is_named_and_described_as_prometheus_recommends(metric: Me
 
 
 def test_codes_that_are_counted_are_those_of_the_catalogue() -> None:
-    from netloom.agent.tally import CODES
+    from netloom.agent.metrics.tally import CODES
 
     numbers = {int(code) for code, entry in ENTRIES.items() if entry.area == "cni"}
     assert numbers - {0} == CODES

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from netloom.agent.protocol import Head, encode
+from netloom.api.protocol import Head, encode
 
 from .stage import Node, Outcome
 

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.agent import contents
-from netloom.agent.audit import audit, plans_of
-from netloom.agent.glance import as_planned
-from netloom.agent.node import namespace_of
 from netloom.cli.live import foreign_addresses
 from netloom.journal import Attachment
 from netloom.kernel import Namespace, Neighbour, NftChain, NftElement, Plan, Scope, Sysctl, check
 from netloom.kernel.netlink import qdisc
 from netloom.kernel.netlink.connection import Connection
 from netloom.kernel.sighting import Sighting
+from netloom.ops.audit.audit import audit, plans_of
+from netloom.ops.audit.bulk_check import as_planned
+from netloom.ops.node import table_contents as contents
+from netloom.ops.node.presence import namespace_of
 
 from .stage import Node
 

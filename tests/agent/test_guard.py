@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netloom.modes.names import HOST_MAC
+from netloom.networks.names import HOST_MAC
 
 from .outside import IPV6, OUTSIDE, Attached, Town, attach, new_town, run_in
 from .packets import send_raw, udp6

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from netloom.agent.handover import PATIENCE, Offer, claim_of
-from netloom.agent.node import Settings
-from netloom.agent.protocol import LENGTH, Head, encode
-from netloom.agent.server import HANDOVER
+from netloom.agent.handover.handover import PATIENCE, Offer, claim_of
+from netloom.agent.server.server import HANDOVER
+from netloom.agent.settings import Settings
+from netloom.api.protocol import LENGTH, Head, encode
 from netloom.journal.schema import VERSION
 
 from .faults import small_disk

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 
 from .faults import BreakableDisk, SmallDisk, small_disk
 from .hanging import Ground

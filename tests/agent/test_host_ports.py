@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from netloom.kernel import Namespace
-from netloom.modes.names import HOST_MAC
+from netloom.networks.names import HOST_MAC
 
 from .outside import (
     BEYOND,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.host import Host
 from netloom.ipam import PoolConfig, parse_pools
+from netloom.networks.host import Host
 
 from .stage import Node, eventually
 

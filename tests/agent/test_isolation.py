@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from netloom.kernel import Namespace
-from netloom.modes.names import HOST_MAC
+from netloom.networks.names import HOST_MAC
 
 from .packets import router_advertisement, send_raw, socket_in, udp4, udp6
 from .stage import Node, eventually

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from netloom.agent.install import Receipt
-from netloom.agent.kept_networks import Copy, is_sound, renewed
-from netloom.agent.network_files import NetworkFiles
+from netloom.ops.node.install import Receipt
+from netloom.ops.node.kept_networks import Copy, is_sound, renewed
+from netloom.ops.node.network_files import NetworkFiles
 
 pytestmark = pytest.mark.unit
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from netloom.agent.liveness import stuck
-from netloom.agent.node import Node, Settings
+from netloom.agent.node import Node
+from netloom.agent.settings import Settings
 from netloom.journal import Journal
 from netloom.kernel import Namespace, QueueFull
 from netloom.kernel.dataplane import Dataplane, Request
-from netloom.modes.table import TABLE
+from netloom.networks.table import TABLE
 
 pytestmark = pytest.mark.kernel
 

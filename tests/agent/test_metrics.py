@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from netloom.agent.metrics import METRICS
+from netloom.agent.metrics.metrics import METRICS
 
 from .faults import BreakableDisk
 from .stage import Node, eventually

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from netloom.kernel import Namespace
-from netloom.modes.names import HOST_MAC
+from netloom.networks.names import HOST_MAC
 
 from .outside import IPV4, IPV6, NODE, OUTSIDE, UDP, Attached, Town, attach, new_town, run_in, socket_at
 from .packets import NEIGHBOUR_SOLICITATION, icmp6

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.agent import orphan_table
-from netloom.agent.node import boot_id
+from netloom.ops.node import orphan_table
+from netloom.ops.node.presence import boot_id
 
 from .outside import (
     BEYOND,

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from netloom.agent.orphans import orphans_at
 from netloom.kernel.objects.link import GROUP
 from netloom.kernel.objects.route import PROTOCOL
+from netloom.ops.node.orphans import orphans_at
 
 from .stage import Node, eventually
 

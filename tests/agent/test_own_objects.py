@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.kernel import Namespace
 from netloom.kernel.netlink import address, route
-from netloom.modes.table import HOST4, HOST6
+from netloom.networks.table import HOST4, HOST6
 
 from .outside import IPV4, LOOPBACK, TCP, Answering, ask
 from .outside import port as mapping

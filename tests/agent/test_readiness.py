@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from netloom.agent.node import Settings
-from netloom.agent.readiness import require_ready
+from netloom.agent.handover.preflight import require_ready
+from netloom.agent.settings import Settings
 from netloom.kernel import KernelError
 
 from .stage import Node, eventually

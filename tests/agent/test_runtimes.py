@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.services import as_named
 from netloom.kernel import Plan
-from netloom.modes.ports import of_plan
+from netloom.networks.features.options import as_named
+from netloom.networks.features.ports import of_plan
 
 from .stage import Node
 

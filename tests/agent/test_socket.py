@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from netloom.agent.protocol import LENGTH, REQUEST_MAX, Head, encode
+from netloom.api.protocol import LENGTH, REQUEST_MAX, Head, encode
 
 from .stage import NETLOOM, PLUGIN, Node, Outcome, eventually, received
 

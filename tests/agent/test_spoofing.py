@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.modes.names import HOST_MAC
+from netloom.networks.names import HOST_MAC
 
 from .packets import router_advertisement, send_raw, socket_in, udp4, udp6
 from .stage import Node, eventually, is_stopped

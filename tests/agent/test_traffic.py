@@ -12,7 +12,7 @@ import pytest
 
 from netloom.kernel import NftElement, NftTable, Plan, Scope
 from netloom.kernel.objects.nft import lay_down
-from netloom.modes import table
+from netloom.networks import table
 
 from .stage import Node
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from netloom.agent.protocol import LENGTH
+from netloom.api.protocol import LENGTH
 
 from .stage import Node, Outcome, eventually
 

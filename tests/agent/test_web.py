@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from netloom.agent.http import Page
-from netloom.agent.web import Web
+from netloom.agent.http.http import Page
+from netloom.agent.http.web import Web
 from netloom.kernel import Namespace
 
 pytestmark = pytest.mark.kernel

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.kernel.objects.link import GROUP
 
 from ..agent.stage import eventually

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from netloom.api.findings import Finding
 from netloom.cli.doctor.fixes import Fix, judged
 from netloom.cli.doctor.look import LOOKS
-from netloom.findings import Finding
 from netloom.kernel.objects.link import GROUP
 
 from ..agent.stage import eventually

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.cli.moments import shown
 
 from ..agent.stage import eventually

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from netloom.catalogue import entry
+from netloom.api.catalogue import entry
 
 from ..agent.faults import SmallDisk
 from ..agent.stage import Node, eventually

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.network import LONGEST_COOLDOWN
 from netloom.journal import boottime
 from netloom.kernel.objects.link import GROUP
+from netloom.networks.config import LONGEST_COOLDOWN
 
 from ..agent.stage import eventually
 from .machine import Machine

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from netloom.kernel import Namespace
-from netloom.modes.names import HOST_MAC
+from netloom.networks.names import HOST_MAC
 
 from ..agent.outside import IPV4, UDP, socket_at
 from ..agent.packets import send_raw, udp4

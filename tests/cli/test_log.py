@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.failure import explained
-from netloom.agent.subject import about, begin
+from netloom.agent.server.subject import about, begin
+from netloom.agent.verbs.errors import explained
 from netloom.cli.calm import CalmHandler
 from netloom.cli.log import HumanLines, JsonLines
 from netloom.cni import AttachmentKey, InvalidConfig

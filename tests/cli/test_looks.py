@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from netloom.catalogue import entry
+from netloom.api.catalogue import entry
 from netloom.cli.doctor.fixes import FIXABLE
 from netloom.cli.doctor.look import FAILED, LOOKS, Look
 

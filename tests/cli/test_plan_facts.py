@@ -15,9 +15,11 @@ from netloom.cli.plan_facts import VERSION, Facts, _Part, facts_of
 from netloom.kernel import Plan, plan
 from netloom.kernel.objects import AnyObject
 from netloom.kernel.values import packed_ip
-from netloom.modes import isolation, limits, masquerade, ports, routed
-from netloom.modes.routed import Assigned, Attached
-from netloom.modes.wanted import HostPort, Limit, Limits, Masquerade
+from netloom.networks.features import bandwidth as limits
+from netloom.networks.features import isolation, masquerade, ports
+from netloom.networks.features.wanted import HostPort, Limit, Limits, Masquerade
+from netloom.networks.modes import routed
+from netloom.networks.modes.routed import Assigned, Attached
 
 pytestmark = pytest.mark.unit
 

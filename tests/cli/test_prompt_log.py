@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.client import Connection, UnknownQuestion
-from netloom.agent.life import last_sign
+from netloom.api.client import Connection, UnknownQuestion
+from netloom.ops.node.heartbeat import last_sign
 
 from ..agent.stage import eventually
 from .machine import Machine, up_to_date

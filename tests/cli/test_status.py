@@ -314,6 +314,6 @@ def test_no_more_is_loaded_for_it_than_it_needs(machine: Machine) -> None:
     modules = set(done.stderr.split())
     assert "netloom.cli.node_report" in modules
     assert modules & {"asyncio", "ctypes", "hashlib", "shutil", "subprocess", "tomllib"} == set()
-    assert modules.isdisjoint({"netloom.agent.node", "netloom.catalogue", "netloom.cni.exec"})
-    assert modules.isdisjoint({"netloom.kernel.objects", "netloom.kernel.plan", "netloom.modes.table"})
+    assert modules.isdisjoint({"netloom.agent.node", "netloom.api.catalogue", "netloom.cni.exec"})
+    assert modules.isdisjoint({"netloom.kernel.objects", "netloom.kernel.plan", "netloom.networks.table"})
     assert len([it for it in modules if it.startswith("netloom")]) <= _MOST

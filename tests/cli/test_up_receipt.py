@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.install import Receipt
 from netloom.cli import own_units
 from netloom.cli.agent_process import Place
 from netloom.cli.agent_start import own_command
 from netloom.cli.units import SERVICE, SOCKET, paths, rendered
+from netloom.ops.node.install import Receipt
 
 from ..lanes import ROOT
 from ..service.booted import Booted, why_not_booted

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.cli.doctor.look import LOOKS
 from netloom.cli.tree import Command, resolve
 from tools.reference.finders import MADE_IN, NETLOOM, SHOWN_IN, codes_in, finders
@@ -16,11 +16,12 @@ pytestmark = pytest.mark.unit
 FINDINGS = [code for code, entry in ENTRIES.items() if entry.area == "finding"]
 # Those of `netloom status`, which the first look of `netloom doctor` has, too.
 OF_STATUS = (
-    "agent/clashes.py",
-    "agent/orphans.py",
-    "agent/own_objects.py",
-    "agent/pages.py",
-    "agent/troubles.py",
+    "ops/health/clashes.py",
+    "ops/node/orphans.py",
+    "agent/reconcile/node_objects.py",
+    "ops/node/own_addresses.py",
+    "agent/http/pages.py",
+    "agent/findings.py",
     "cli/agent_presence.py",
     "cli/network_order.py",
     "cli/node_findings.py",
@@ -28,7 +29,7 @@ OF_STATUS = (
     "cli/plugin_places.py",
 )
 # The type itself, what is no finding but has its name, and who is handed the code by those that are counted.
-OTHERS = {"findings.py", "kernel/features.py", "agent/audit_finding.py"}
+OTHERS = {"api/findings.py", "ops/audit/finding.py"}
 COUNTED = {place.partition(":")[0] for places in (*MADE_IN.values(), *SHOWN_IN.values()) for place in places}
 
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from netloom.agent.networks import check_network
 from netloom.cni import decode_result
-from netloom.modes import table
-from netloom.modes.settings import ALLOWED, path_of
+from netloom.networks import table
+from netloom.networks.features.sysctls import ALLOWED, path_of
+from netloom.ops.node.networks import check_network
 
 from ..lanes import ROOT
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from netloom.agent.networks import check_network
 from netloom.cli import status
 from netloom.cli.tree import Command, resolve
+from netloom.ops.node.networks import check_network
 from tools.reference.__main__ import _made
 from tools.reference.command_page import help_parts
 from tools.reference.commands import UNTYPED, Described, commands

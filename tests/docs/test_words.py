@@ -11,7 +11,7 @@ from ..lanes import ROOT
 pytestmark = pytest.mark.unit
 
 _WORDS = (ROOT / "docs" / "how-to" / "run-a-node.md").read_text().partition("## Words")[2]
-_SOURCES = (ROOT / "netloom" / "agent").glob("*.py")
+_SOURCES = (ROOT / "netloom" / "agent").rglob("*.py")
 
 
 def counters() -> list[str]:

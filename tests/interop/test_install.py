@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.cli.units import SERVICE, SOCKET
 
 from ..lanes import PEERS, ROOT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from netloom.agent.metrics import METRICS
+from netloom.agent.metrics.metrics import METRICS
 
 from ..agent.stage import Node, eventually
 from ..agent.watching import ask, conf_dir, is_there

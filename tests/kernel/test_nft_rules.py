@@ -9,8 +9,8 @@ import pytest
 
 from netloom.kernel import Namespace, NftChain
 from netloom.kernel.netlink.nftables import read_spelled_rules
-from netloom.modes import masquerade
-from netloom.modes.wanted import Masquerade
+from netloom.networks.features import masquerade
+from netloom.networks.features.wanted import Masquerade
 
 pytestmark = pytest.mark.kernel
 

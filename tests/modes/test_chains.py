@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from netloom.modes import isolation, masquerade
-from netloom.modes.wanted import Masquerade
+from netloom.networks.features import isolation, masquerade
+from netloom.networks.features.wanted import Masquerade
 
 pytestmark = pytest.mark.unit
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from netloom.modes.edition import EDITION
-from netloom.modes.table import TABLE
+from netloom.networks.edition import EDITION
+from netloom.networks.table import TABLE
 
 pytestmark = pytest.mark.unit
 

@@ -8,9 +8,12 @@ import pytest
 
 from netloom.kernel import NftChain, NftElement, Plan, Shaper, Up, Veth
 from netloom.kernel.values import packed_ip
-from netloom.modes import isolation, limits, masquerade, ports, routed, table
-from netloom.modes.routed import Assigned, Attached
-from netloom.modes.wanted import HostPort, Limit, Limits, Masquerade
+from netloom.networks import table
+from netloom.networks.features import bandwidth as limits
+from netloom.networks.features import isolation, masquerade, ports
+from netloom.networks.features.wanted import HostPort, Limit, Limits, Masquerade
+from netloom.networks.modes import routed
+from netloom.networks.modes.routed import Assigned, Attached
 
 pytestmark = pytest.mark.unit
 

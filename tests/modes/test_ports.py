@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netloom.kernel import Plan
-from netloom.modes import ports
-from netloom.modes.wanted import HostPort
+from netloom.networks.features import ports
+from netloom.networks.features.wanted import HostPort
 
 pytestmark = pytest.mark.unit
 

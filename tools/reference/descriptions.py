@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
-    "netloom.findings.Finding": {
+    "netloom.api.findings.Finding": {
         "code": "what it is, for programs: [a page](../errors.md#findings) for each",
         "text": "what is wrong, for people",
         "next": "what to do about it",
@@ -16,7 +16,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "severity": "`error`: something does not work; `warning`: something may not",
         "fix": "what `netloom doctor --fix` would do; empty if that is for a person to decide",
     },
-    "netloom.kernel.features.Finding": {
+    "netloom.kernel.features.Availability": {
         "feature": "something that the kernel may be able to do",
         "present": "whether it can, here",
         "essential": "whether every node needs it",

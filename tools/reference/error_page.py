@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netloom.catalogue import Entry
+from netloom.api.catalogue import Entry
 
 from .finders import finders, told
 from .markdown import paragraphs, sentence, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.cli.error_document import OfCommand, OfPlugin
 from netloom.cli.kernel_failure import OfKernel
 

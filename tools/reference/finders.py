@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.cli.doctor.look import FAILED, LOOKS
 from netloom.cli.journals.verify import _BEARABLE, _SAID
 
@@ -20,11 +20,11 @@ NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 # Numbers are CNI's, and may be anything else.
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _LIVE = "cli/live.py"
-_FIREWALLS = "firewall/judging.py"
-_MISSING_FILES = "agent/kept_networks.py"
+_FIREWALLS = "ops/firewall/judging.py"
+_MISSING_FILES = "ops/node/kept_networks.py"
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
-    "check": ("agent/audit.py", "agent/own_objects.py:address_missing", "cli/new_links.py", _LIVE),
+    "check": ("ops/audit/audit.py", "ops/node/own_addresses.py:address_missing", "cli/new_links.py", _LIVE),
     "inspect": (f"{_LIVE}:findings_of", "cli/refused.py"),
     "explain": (
         "cli/explaining/absence.py",
@@ -48,7 +48,12 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
 # What the agent shows to machines that watch.
 SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
-    "/readyz": ("agent/obstacles.py", "agent/own_objects.py:_condition", _MISSING_FILES),
+    "/readyz": (
+        "agent/readiness.py",
+        "agent/reconcile/node_objects.py:_condition",
+        "ops/node/own_addresses.py",
+        _MISSING_FILES,
+    ),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from netloom.catalogue import ENTRIES
+from netloom.api.catalogue import ENTRIES
 from netloom.cli.tree import TREE, Group
 
 from . import error_page, metric_page

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import fields
 
 from netloom import __version__
-from netloom.agent import network
+from netloom.networks import config as network
 
 from .markdown import code, table
 from .page import Page, Part, merged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netloom.agent.metrics import METRICS, Metric
+from netloom.agent.metrics.metrics import METRICS, Metric
 
 from .markdown import code, paragraphs, table
 from .page import Page, Part, merged

@@ -14,7 +14,7 @@ from ...kernel.errors import ABSENT
 from ...kernel.netlink import address, link, neighbour, route, rule
 from ...kernel.netlink.nftables import read_table
 from ...kernel.values import shown_ip
-from ...modes.table import TABLE
+from ...networks.table import TABLE
 from ..connectivity.firewall import foreign_chains, legacy_tables
 from .member import Asked, Found, Member, Trouble
 

@@ -52,8 +52,8 @@ def _learn_from_source(source: bytes, secrets: Secrets) -> None:
 
 def _queued(asked: Asked) -> Iterator[tuple[Mapping[str, str], bytes]]:
     """The arguments and configurations of DELs that wait for an agent."""
-    from ...agent.intent_files import waiting
-    from ...agent.protocol import ProtocolError, decode
+    from ...api.intents import waiting
+    from ...api.protocol import ProtocolError, decode
 
     for path in waiting(os.path.join(os.path.dirname(asked.socket), "intents"))[:_MANY]:
         try:

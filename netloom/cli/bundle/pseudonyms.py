@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...kernel.values import shown_ip
-from ...modes.names import HOST_MAC
-from ...modes.routed import GATEWAY4, GATEWAY6
-from ...modes.table import HOST6
+from ...networks.modes.routed import GATEWAY4, GATEWAY6
+from ...networks.names import HOST_MAC
+from ...networks.table import HOST6
 
 _MAC = re.compile(r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:])")
 _IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")

@@ -156,7 +156,7 @@ def blaming_the_environment(network: NetworkConfig, endpoint: Endpoint) -> Itera
 
 
 def _refusals(network: NetworkConfig) -> list[CNIError]:
-    from ...agent.networks import refusals  # a hundred modules that are not needed if all is well
+    from ...ops.node.networks import refusals  # a hundred modules that are not needed if all is well
 
     return refusals(network)
 

@@ -97,11 +97,8 @@ def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
     """
     if all(plugin.type != "netloom" for plugin in network.plugins):
         return [], []
-    from ...agent.network import Misspelled
-    from ...agent.networks import (  # a hundred modules that other networks need not wait for
-        misspellings,
-        refusals,
-    )
+    from ...networks.config import Misspelled
+    from ...ops.node.networks import misspellings, refusals
 
     errors = refusals(network)
     named = {error.key for error in errors if isinstance(error, Misspelled)}

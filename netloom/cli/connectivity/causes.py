@@ -9,12 +9,12 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ...findings import Finding
-from ...firewall.flows import around, flows_of
-from ...firewall.judging import findings_of, judge
+from ...api.findings import Finding
 from ...kernel import KernelError, Namespace
 from ...kernel.netlink import nftables
-from ...modes.table import TABLE
+from ...networks.table import TABLE
+from ...ops.firewall.flows import around, flows_of
+from ...ops.firewall.judging import findings_of, judge
 from ..doctor.legacy import legacy_findings
 from .crossing import flows_of_trial
 from .elsewhere import elsewhere

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from ...firewall.flows import (
+from ...kernel import KernelError, Namespace
+from ...kernel.netfilter.field import Field
+from ...kernel.netfilter.packet import DNAT, ICMP, ICMPV6, LOCAL, SNAT, TCP, UNICAST, Link
+from ...ops.firewall.flows import (
     BETWEEN,
     CONTAINERS,
     FORWARDED,
@@ -19,9 +22,6 @@ from ...firewall.flows import (
     Flow,
     field_of,
 )
-from ...kernel import KernelError, Namespace
-from ...kernel.netfilter.field import Field
-from ...kernel.netfilter.packet import DNAT, ICMP, ICMPV6, LOCAL, SNAT, TCP, UNICAST, Link
 from .ends import End
 from .host import way_out, way_to
 from .host_port import CONTAINER_PORT

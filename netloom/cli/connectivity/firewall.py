@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...kernel import Namespace
 from ...kernel.nft_listing import listed
-from ...modes.table import TABLE
+from ...networks.table import TABLE
 
 _LEGACY = {"ipv4": "/proc/net/ip_tables_names", "ipv6": "/proc/net/ip6_tables_names"}
 _REFUSALS = ("drop", "reject")

@@ -13,7 +13,7 @@ from ...kernel import Namespace, Refused
 from ...kernel.errors import ABSENT
 from ...kernel.netlink import address, link, route
 from ...kernel.values import packed_ip, shown_ip
-from ...modes.table import HOST4, HOST6
+from ...networks.table import HOST4, HOST6
 from .ends import HOST, NUMBERS, End
 from .report import FAMILIES, Family
 

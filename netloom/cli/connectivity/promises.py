@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...agent.networks import plugin_of, request
 from ...cni import CNIError, NetworkConfig
+from ...ops.node.networks import plugin_of, request
 from .rate import Limit
 
 _PORTS, _BANDWIDTH = "portMappings", "bandwidth"
@@ -47,7 +47,7 @@ def promises_of(network: NetworkConfig) -> Promises:
 
 def _read_by_us(network: NetworkConfig) -> Any:
     """As the agent reads it. One that it would refuse fails with its ADD, in the agent's words."""
-    from ...agent.network import network_of
+    from ...networks.config import network_of
 
     if plugin_of(network) is None:
         return None

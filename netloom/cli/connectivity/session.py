@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ...agent.networks import node_networks, plugin_of
 from ...cni import CNIError, NetworkConfig, Runtime, load_networks
 from ...kernel import Namespace
+from ...ops.node.networks import node_networks, plugin_of
 from ..agent_presence import presence
 from ..agent_process import Place
 from ..failure import CommandFailed, UsageError, warn

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ...modes.names import PREFIX
+from ...networks.names import PREFIX
 from . import forged, rate
 from .echo import ping, reaches
 from .ends import End

@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 
-from ...agent.node import namespace_of
-from ...findings import Finding
+from ...api.findings import Finding
 from ...journal import Attachment
 from ...kernel import Address, KernelError, Namespace, Plan
 from ...kernel.errors import ABSENT, Refused
 from ...kernel.netlink import address, link
+from ...ops.node.presence import namespace_of
 from .ground import Ground
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)

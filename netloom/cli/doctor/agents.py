@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ..place import STATE_DIR
 from . import processes
 from .ground import Ground

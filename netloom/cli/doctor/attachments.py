@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from ...agent.audit import audit
-from ...findings import Finding
+from ...api.findings import Finding
+from ...ops.audit.audit import audit
 from ..circumstances import without_agent, without_stale
 from ..new_links import advised
 from ..place import intents_dir

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from ...findings import Finding
+from ...api.findings import Finding
 from .lines import lines
 
 # What counts most first; of two files of a name, one counts.

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...agent.node import boot_id
-from ...findings import Finding
+from ...api.findings import Finding
 from ...journal import boottime
+from ...ops.node.presence import boot_id
 from ..views import age
 from .ground import Ground
 

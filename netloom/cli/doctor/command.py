@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ...findings import any_error
+from ...api.findings import any_error
 from ..arguments import add_json
 from ..failure import UsageError
 from ..output import require_output

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ...api.findings import Finding
 from ...cni import CNIError
-from ...findings import Finding
 from ...kernel import KernelError, Namespace
-from ...kernel.features import Finding as Feature
+from ...kernel.features import Availability
 from ..failure import CommandFailed
 from ..journal import reading
 from ..node_findings import of_journal
@@ -37,7 +37,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
     kernel: Annotated[str, Meta(description="the release of the running kernel")]
     features: Annotated[
-        tuple[Feature, ...], Meta(description="what the kernel can do; empty if nobody looked")
+        tuple[Availability, ...], Meta(description="what the kernel can do; empty if nobody looked")
     ]
     findings: Annotated[tuple[Finding, ...], Meta(description="all that is wrong; errors come first")]
     looks: Annotated[tuple[Taken, ...], Meta(description="what was looked at")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ..journal import journal_path
 from .ground import Ground
 

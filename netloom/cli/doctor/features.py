@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...findings import Finding
-from ...kernel.features import Finding as Feature
-from ...kernel.features import probe
+from ...api.findings import Finding
+from ...kernel.features import Availability, probe
 from .ground import Ground
 
 _LIBRARY = "libnftables"
@@ -20,7 +19,7 @@ def look(ground: Ground) -> Iterator[Finding]:
             yield _missing(feature)
 
 
-def _missing(feature: Feature) -> Finding:
+def _missing(feature: Availability) -> Finding:
     if _LIBRARY in feature.reason:
         return Finding(
             code="package-missing",

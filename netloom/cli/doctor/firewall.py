@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...findings import Finding
-from ...firewall.flows import around, flows_of
-from ...firewall.judging import findings_of
+from ...api.findings import Finding
+from ...ops.firewall.flows import around, flows_of
+from ...ops.firewall.judging import findings_of
 from .ground import Ground
 from .legacy import legacy_findings
 

@@ -14,17 +14,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ...agent.install import (
-    EXECUTABLE,
-    READABLE,
-    NotBuilt,
-    read,
-    receipt,
-    shipped_plugin,
-)
-from ...agent.repairing import AT_A_TIME, Key, Wish
+from ...api.findings import Finding
+from ...api.repair import AT_A_TIME, Key, Wish
 from ...cni.files import make_directories
-from ...findings import Finding
+from ...ops.node.install import EXECUTABLE, READABLE, NotBuilt, read, receipt, shipped_plugin
 from ..asking import ask
 from ..failure import CommandFailed
 from ..receipts import install, require_receipt

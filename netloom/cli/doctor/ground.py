@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Callable
 from functools import cached_property
 
-from ...agent.networks import NodeNetwork, node_networks
-from ...agent.planned import readable_plan
 from ...cni import CNIError
 from ...ipam import Pool
 from ...journal import Attachment, Ledger
 from ...kernel import Namespace, Plan
-from ...kernel.features import Finding as Feature
+from ...kernel.features import Availability
 from ...kernel.uplink import Uplink, uplink
+from ...networks.attachment import readable_plan
+from ...ops.node.networks import NodeNetwork, node_networks
 from ..failure import CommandFailed
 from ..journal import copy_of_journal
 from ..node_document import Status
@@ -34,7 +34,7 @@ class Ground:
         self.host = host
         self.tell = tell
         # What the kernel can do, if somebody has looked.
-        self.features: list[Feature] = []
+        self.features: list[Availability] = []
 
     @cached_property
     def report(self) -> Status:

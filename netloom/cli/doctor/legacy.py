@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ...kernel.netfilter.legacy import tables
-from ...modes.names import PREFIX
+from ...networks.names import PREFIX
 
 CODE = "legacy-iptables"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import NamedTuple
 
-from ...findings import Finding
+from ...api.findings import Finding
 from .ground import Ground
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ...kernel import Veth
 from ...kernel.uplink import Uplink
 from .ground import Ground

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...agent.networks import found_in, misspellings, plugin_of
+from ...api.findings import Finding
 from ...cni import CNIError, NetworkConfig, load_networks
-from ...findings import Finding
+from ...ops.node.networks import found_in, misspellings, plugin_of
 from .. import network_order
 from .ground import Ground
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ...agent import orphan_table
-from ...agent.node import boot_id
-from ...agent.orphans import CODE as ORPHANED
-from ...agent.orphans import every_finding_of, findings_of_services, orphans_at
-from ...findings import Finding
-from ...firewall.judging import CODE as FOREIGN_DROP
+from ...api.findings import Finding
+from ...ops.firewall.judging import CODE as FOREIGN_DROP
+from ...ops.node import orphan_table
+from ...ops.node.orphans import CODE as ORPHANED
+from ...ops.node.orphans import every_finding_of, findings_of_services, orphans_at
+from ...ops.node.presence import boot_id
 from .ground import Ground
 
 # Of a journal that tells nothing, nobody knows which links are in it.

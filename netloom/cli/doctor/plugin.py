@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 
-from ...agent.install import (
+from ...api.findings import Finding
+from ...ops.node.install import (
     PLUGIN,
     NotBuilt,
     Receipt,
@@ -15,7 +16,6 @@ from ...agent.install import (
     receipt_path,
     shipped_plugin,
 )
-from ...findings import Finding
 from ..place import PLUGIN_DIR
 from ..plugin_places import differing, missing, not_executable, obstructed
 from ..up_plugins import is_stranger

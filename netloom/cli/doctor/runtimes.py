@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ...kernel import Namespace
 from ..containerd_files import to_change
 from ..runtimes import Runtime, runtimes

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from ...findings import Finding
-from ...modes.names import PREFIX, QUEUE_PREFIX
+from ...api.findings import Finding
+from ...networks.names import PREFIX, QUEUE_PREFIX
 from . import processes
 from .ground import Ground
 from .lines import lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ..refused import refusals, refused_at
 from .ground import Ground
 

@@ -11,7 +11,7 @@ import errno
 import socket
 from collections.abc import Iterator
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ...kernel import KernelError, Namespace, Route
 from ...kernel.errors import Refused
 from ...kernel.netlink import link, route

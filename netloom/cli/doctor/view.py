@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ..output import printable_line, say
 from .diagnosis import Diagnosis
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ...agent.client import AgentError, Connection, NotRunning
-from ...agent.life import last_sign
-from ...catalogue import entry
+from ...api.catalogue import entry
+from ...api.client import AgentError, Connection, NotRunning
+from ...api.findings import Finding
 from ...cni import CNIError
 from ...cni.load import LISTS, SINGLE_PLUGINS, config_files
-from ...findings import Finding
 from ...journal import Ledger, search
+from ...ops.node.heartbeat import last_sign
 from .. import network_order, plugin_places
 from ..doctor.runtimes import of_runtimes
 from ..moments import shown

@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...agent.networks import NodeNetwork
-from ...agent.scope import SCOPE
-from ...findings import Finding
+from ...api.findings import Finding
 from ...ipam import FREE, HELD, Pool, SqlHoldings
 from ...journal import Attachment, Ledger, boottime, search
 from ...kernel import Namespace
-from ...modes import routed
+from ...networks.attachment import SCOPE
+from ...networks.modes import routed
+from ...ops.node.networks import NodeNetwork
 from ..circumstances import without_stale
 from ..live import Live, findings_of, look_at
 from ..moments import shown
@@ -104,8 +104,8 @@ def _now(
         return _Now("held", "" if covering else "it is of no pool that is configured now")
     if socket.inet_ntop(socket.AF_INET if len(ip) == 4 else socket.AF_INET6, ip) in _NEXT_HOPS:
         return _Now("next hop", "containers send everything to it; the host answers for it on every link")
-    from ...agent.host import look_at as look_at_host
-    from ...agent.orphans import finding_of, orphans_at
+    from ...ops.node.host import look_at as look_at_host
+    from ...ops.node.orphans import finding_of, orphans_at
 
     found = look_at_host(host)
     if ip in found.addresses:

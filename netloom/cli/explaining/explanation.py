@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ...journal import State
 from ..event import Event
 from ..object_state import ObjectState, Presence

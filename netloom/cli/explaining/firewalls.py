@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...agent.addresses import addresses_of
-from ...findings import Finding
-from ...firewall.flows import around, flows_of
-from ...firewall.judging import findings_of
+from ...api.findings import Finding
 from ...journal import Attachment, Ledger
 from ...kernel import KernelError, Namespace
+from ...networks.attachment import addresses_of
+from ...ops.firewall.flows import around, flows_of
+from ...ops.firewall.judging import findings_of
 
 # Seconds. What takes longer is left to `netloom doctor`.
 _LONGEST = 1.0

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...agent.orphans import findings_of, in_order, orphans_at
 from ...cni import AttachmentKey
 from ...journal import Ledger, empty
 from ...kernel import Namespace
 from ...kernel.values import shown_ip
-from ...modes.names import host_link_of, names_of
+from ...networks.names import host_link_of, names_of
+from ...ops.node.orphans import findings_of, in_order, orphans_at
 from ..cni.target import container_id
 from .explanation import Explanation
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
-from ...findings import Finding
+from ...api.findings import Finding
 from ..event import HEADER, Event, row_of, took
 from ..finding_view import finding_lines
 from ..moments import shown

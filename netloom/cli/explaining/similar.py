@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from ...catalogue import ENTRIES
+from ...api.catalogue import ENTRIES
 from ...journal import Ledger, search
 from ..picking import AmbiguousName
 from ..subjects import subject_of

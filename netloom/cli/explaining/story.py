@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...agent.addresses import addresses_of
-from ...catalogue import entry
+from ...api.catalogue import entry
+from ...api.findings import Finding
 from ...cni import AttachmentKey, CNIError
-from ...findings import Finding
 from ...journal import Attachment, Ledger, search
 from ...kernel import Namespace
+from ...networks.attachment import addresses_of
 from ..agent_advice import OWN_PLUGIN, agent_advice
 from ..circumstances import without_stale
 from ..event import Event, event_of

@@ -18,8 +18,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ...api.findings import Finding
 from ...cni.files import read_document
-from ...findings import Finding
 from ...journal.document import InvalidDocument, built, decode
 from ..arguments import add_json
 from ..failure import CommandFailed, UsageError

@@ -22,13 +22,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ...agent.orphans import orphans_at
 from ...cni import AttachmentKey
 from ...journal import Damaged, JournalError, Ledger, lost
 from ...journal.file import as_it_is
 from ...journal.file import explained as told
 from ...journal.verification import require_whole
 from ...kernel import KernelError, Namespace
+from ...ops.node.orphans import orphans_at
 from ..arguments import add_json
 from ..failure import CommandFailed, UsageError
 from ..journal import advice_on, code_of, journal_path

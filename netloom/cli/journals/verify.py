@@ -18,7 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ...findings import Finding, any_error
+from ...api.findings import Finding, any_error
 from ...journal.errors import Damaged, Missing
 from ...journal.file import as_it_is
 from ...journal.verification import Fault, faults

@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import argparse
 
-from ...agent.failure import explained
-from ...agent.host import Host, look_at
-from ...agent.network import network_of
-from ...agent.networks import TYPE, plugin_of, request
-from ...agent.reservation import Reserved, reserve, wanted_of
+from ...agent.verbs.errors import explained
+from ...agent.verbs.reservation import Reserved, reserve, wanted_of
 from ...cni import CNIError, Endpoint, InvalidConfig, InvalidNetns, NetworkConfig, load_networks
 from ...cni.names import validate_container_id, validate_ifname
 from ...cni.skel import Request
 from ...cni.wire import indent
 from ...journal import Ledger, empty
 from ...kernel import InvalidNamespace, Namespace, Plan
+from ...networks.config import network_of
+from ...networks.host import Host
+from ...ops.node.host import look_at
+from ...ops.node.networks import TYPE, plugin_of, request
 from ..arguments import add_json
 from ..cni import target
 from ..failure import Advised, warn

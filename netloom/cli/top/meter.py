@@ -6,8 +6,8 @@ import argparse
 import time
 from collections import deque
 
-from ...agent.client import AgentError, Connection
-from ...agent.info import Info
+from ...api.client import AgentError, Connection
+from ...api.info import Info
 from ..event import Event
 from ..event_stream import Stream, Wanted
 from ..failure import CommandFailed

@@ -1,0 +1,145 @@
+"""The agent's process: started by a person, a service manager or another agent's end; and how it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+from contextlib import suppress
+
+from ..api.trusted_path import require_trusted
+from ..cni.files import make_directories
+from ..failpoints import reach
+from ..journal import JournalError, NewerSchema
+from ..kernel import KernelError
+from ..kernel.dataplane import Dataplane
+from .handover.displacement import displace
+from .handover.handover import Departure, Offer
+from .handover.preflight import require_ready
+from .handover.succession import NotKnown, Succession, succeed
+from .loading import load_all
+from .server.listener import Listener, SocketInUse
+from .session import REQUESTS, Term
+from .settings import Settings
+from .systemd import Manager
+
+log = logging.getLogger(__name__)
+
+_DESCRIPTORS = 65536
+# Between two attempts to take back what a successor could not hold.
+_PAUSE = 0.2
+
+
+async def serve(settings: Settings, manager: Manager, *, take_over: bool = False) -> None:
+    """Until SIGTERM or SIGINT, or until another agent has followed.
+
+    `take_over` follows the agent that runs, if one does: without a lost call, or with nothing changed.
+    """
+    load_all()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    _prepare_directories(settings)
+    _allow_many_descriptors()
+    listeners = manager.listeners(settings.socket)
+    term = Term(settings, manager, listeners, stop, follows=take_over)
+    departure = await (_follow(settings, term, listeners) if take_over else term.serve())
+    while departure is not None:
+        if await _is_over(departure, stop):
+            _leave(listeners)
+            return
+        log.error("the agent that was to follow did not; going on")
+        try:
+            departure = await _again(term, stop)
+        except NewerSchema:
+            for listener in listeners:
+                listener.close()
+            raise
+
+
+async def _follow(settings: Settings, term: Term, listeners: list[Listener]) -> Departure | None:
+    """What can go wrong does so before anybody waits for us; and what takes time is done by then."""
+    async with Dataplane(limit=REQUESTS) as dataplane:
+        await asyncio.to_thread(require_ready, settings)
+        gc.collect()
+        succession = await asyncio.to_thread(_succession, settings)
+        listeners += [] if succession is None else succession.listeners
+        return await term.serve(succession, dataplane)
+
+
+def _succession(settings: Settings) -> Succession | None:
+    try:
+        return succeed(settings)
+    except NotKnown:
+        listener, paused = displace(settings)
+        return Succession(None, [listener], Offer(handover=0, version="an older one", paused=paused))
+
+
+async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
+    """Whether nothing is left to do: somebody follows, or we were told to stop meanwhile."""
+    followed, stopped = asyncio.ensure_future(departure.is_followed()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((followed, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    try:
+        if followed.done():
+            is_followed = followed.result()
+        else:
+            followed.cancel()
+            await asyncio.gather(followed, return_exceptions=True)
+            is_followed = departure.withdraw()
+    finally:
+        departure.close()
+    if is_followed:
+        reach("handover.heard")
+    return is_followed or stop.is_set()
+
+
+async def _again(term: Term, stop: asyncio.Event) -> Departure | None:
+    """Whatever keeps us from taking it back, such as a disk that is full, may pass: whoever calls waits.
+
+    Only a journal that we cannot read any more stays so, and ends us.
+    """
+    reach("handover.resumed")
+    told = ""
+    while not stop.is_set():
+        try:
+            return await term.serve()
+        except NewerSchema:
+            raise
+        except (JournalError, KernelError) as error:
+            if str(error) != told:
+                log.error("cannot go on yet: %s", error)
+            told = str(error)
+            await asyncio.sleep(_PAUSE)
+    return None
+
+
+def _leave(listeners: list[Listener]) -> None:
+    """The sockets are another's by now, and so is the file that leads to them."""
+    for listener in listeners:
+        listener.close(unlink=False)
+
+
+def _prepare_directories(settings: Settings) -> None:
+    """Raises `UntrustedPath`, or `SocketInUse` if the socket's cannot be made; the journal makes its own."""
+    require_trusted("the state directory", settings.state_dir)
+    directory = os.path.dirname(settings.socket)
+    try:
+        make_directories(directory, 0o700)
+    except OSError as cause:
+        at = cause.filename or directory
+        raise SocketInUse(f"cannot listen at {settings.socket}: {at}: {cause.strerror}") from None
+    require_trusted("the directory of the socket", directory)
+
+
+def _allow_many_descriptors() -> None:
+    """Every request brings some, and many come at once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

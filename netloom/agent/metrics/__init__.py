@@ -1,0 +1,1 @@
+"""What the agent counts and measures, in the text format of Prometheus."""

@@ -1,0 +1,85 @@
+"""Firewalls of others that drop what containers need, judged again whenever rules have changed.
+
+Reading the rules takes milliseconds, so a thread beside the event loop does it: at some ticks, and when a
+command asks how the node is. The kernel's number of the ruleset says in 0.03 ms whether anything changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from ...api.findings import Finding
+from ...journal import JournalError, Ledger
+from ...kernel import KernelError, Namespace
+from ...kernel.netfilter import legacy
+from ...kernel.netfilter.nft import generation
+from ...ops.firewall.flows import Around, around, flows_of
+from ...ops.firewall.judging import findings_of
+from ..single_flight import Shared
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger(__name__)
+
+# For judging once; rules that take longer are judged by `netloom doctor` alone.
+_LONGEST = 2.0
+# How long a command that asks waits for it. Then the last judgement counts, as it does if it is this young.
+_PATIENCE, _YOUNG = 0.5, 1.0
+# The share of time that judging may take at ticks.
+_SHARE = 0.02
+
+
+class Firewalls:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.findings: tuple[Finding, ...] = ()
+        self._judged: tuple[int, Around] | None = None
+        self._ended = self._rests_until = 0.0
+        self._judging: Shared[None] = Shared(self._judge)
+
+    async def look(self) -> None:
+        """Judges if something has changed, and not too often: every ADD changes rules, too."""
+        if time.monotonic() >= self._rests_until:
+            await self._judging()
+
+    async def current(self) -> tuple[Finding, ...]:
+        """For a command that asks. Some ask every second."""
+        try:
+            if time.monotonic() >= min(self._rests_until, self._ended + _YOUNG):
+                await self._judging(_PATIENCE)
+        except TimeoutError:
+            log.debug("rules of other firewalls are still being read")
+        return self.findings
+
+    async def close(self) -> None:
+        await self._judging.close()
+
+    async def _judge(self) -> None:
+        began = time.monotonic()
+        try:
+            self.findings = tuple(await self._node.look(self._look))
+        except (KernelError, JournalError, OSError) as error:
+            log.debug("rules of other firewalls cannot be read: %s", error)
+        self._ended = time.monotonic()
+        self._rests_until = self._ended + (self._ended - began) / _SHARE
+
+    def _look(self, host: Namespace) -> list[Finding]:
+        networks = self._node.networks
+        apart = {
+            it.name for it in networks.found().networks if it.network and it.network.isolation == "containers"
+        }
+        pools = [(it.pool.cidr, it.network in apart) for it in networks.pools()]
+        if not pools:
+            self._judged = None
+            return []
+        has_ports = any(self._node.journal.survey(Ledger.count_ports))
+        seen = generation(host.netfilter), around(host, pools, has_ports=has_ports)
+        # Tables of iptables-legacy have no such number.
+        if seen == self._judged and not legacy.tables():
+            return list(self.findings)
+        found = findings_of(host, flows_of(seen[1]), _LONGEST)
+        self._judged = seen
+        return found

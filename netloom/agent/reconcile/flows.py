@@ -1,0 +1,222 @@
+"""Tracked connections that a host port has made stale: forgotten soon after it came or went.
+
+The kernel translates by a connection's first packet. A sender of UDP that never pauses would go on to reach
+the host itself after a port was mapped, and a container that is gone after it was not.
+
+To find them the kernel walks through all that it tracks, 9 ms on a machine with nothing to do. So it is done
+for all that came and went meanwhile at once, and only an ADD with ports of UDP or SCTP waits for it. What an
+agent that was killed had left to do, the next one finds: connections to addresses that rest by now, and to
+ports that are held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...journal import Ledger
+from ...kernel import KernelError, Namespace
+from ...kernel.conntrack import forget_from_ports, forget_to_ports, forget_translated_to
+from ...kernel.netlink.conntrack import Entry
+from ...kernel.values import packed_ip
+from ...networks.attachment import host_port_of
+from ...networks.features.wanted import HostPort
+from ...networks.table import HOST4, HOST6
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger(__name__)
+
+# Between two walks, in seconds.
+_PAUSE = 0.25
+# And at least so many times as long as the last one took.
+_SHARE = 4
+# How long an ADD waits for a walk, at most.
+_PATIENCE = 5.0
+
+_NUMBERS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": socket.IPPROTO_SCTP}
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+# The host's own, in no list of its addresses.
+_NEXT_HOPS = (packed_ip(HOST4), packed_ip(HOST6))
+# In place of an address of the host's.
+_ALL = b""
+
+
+class Flows:
+    """Asked from any thread; `run` does the work."""
+
+    def __init__(self) -> None:
+        self._came: deque[HostPort] = deque()
+        self._went: deque[HostPort] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news, self._urgent = asyncio.Event(), asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def came(self, ports: Iterable[HostPort]) -> bool:
+        """Returns when nothing goes astray any more; and whether something could.
+
+        Of TCP nothing does: a new connection is a new entry.
+        """
+        others = [it for it in ports if it.protocol != "tcp"]
+        if not others:
+            return False
+        self._came.extend(others)
+        walked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(walked)
+        self._urgent.set()
+        self._news.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(walked, _PATIENCE)
+        return True
+
+    def went(self, ports: Iterable[HostPort]) -> None:
+        """It follows within a moment."""
+        self._went.extend(ports)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._loop is not None and self._went:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._news.set)
+
+    async def again(self, node: Node) -> None:
+        """The table was not there for a while: whoever began meanwhile was not translated."""
+        self._came.extend(await node.journal.ask(_held))
+        self._news.set()
+
+    async def run(self, node: Node) -> None:
+        """Until it is cancelled."""
+        self._loop = asyncio.get_running_loop()
+        await self._look(node, lambda host: _forget_rested(host, node))
+        await self.again(node)
+        late: list[HostPort] = []
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._urgent.clear()
+            began = time.monotonic()
+            late += await self.forget(node)
+            pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
+            if await self._is_calm(pause) and late:
+                await self._look(node, partial(_forget_answers, came=late, own=node.host.addresses))
+                late = []
+
+    async def _is_calm(self, pause: float) -> bool:
+        """Whether nobody waits for a walk before a pause is over."""
+        try:
+            await asyncio.wait_for(self._urgent.wait(), pause)
+        except TimeoutError:
+            return True
+        return False
+
+    async def forget(self, node: Node) -> list[HostPort]:
+        """What came and went until now. Gives back what came."""
+        waiting, self._waiting = self._waiting, []
+        came, went = _all_of(self._came), _all_of(self._went)
+        try:
+            if came or went:
+                await self._look(node, lambda host: _forget(host, came, went, node.host.addresses))
+        finally:
+            for walked in waiting:
+                if not walked.done():
+                    walked.set_result(None)
+        return came
+
+    @staticmethod
+    async def _look(node: Node, forget: Callable[[Namespace], int]) -> None:
+        try:
+            forgotten = await node.look(forget)
+        except (KernelError, OSError) as error:
+            if "flows" not in node.warned:
+                log.warning("connections to host ports that changed may go astray for a while: %s", error)
+            node.warned.add("flows")
+            return
+        if forgotten:
+            node.counters["forgotten"] += forgotten
+
+
+def _all_of(ports: deque[HostPort]) -> list[HostPort]:
+    found = []
+    while ports:
+        found.append(ports.popleft())
+    return found
+
+
+def _held(ledger: Ledger) -> list[HostPort]:
+    return [host_port_of(port) for _, port in ledger.ports() if port.protocol != "tcp"]
+
+
+def _forget_rested(host: Namespace, node: Node) -> int:
+    resting = node.journal.survey(lambda ledger: ledger.resting())
+    return sum(
+        forget_translated_to(host, family, addresses)
+        for family, size in zip(_FAMILIES, (4, 16), strict=True)
+        if (addresses := {ip for ip in resting if len(ip) == size})
+    )
+
+
+def _forget(
+    host: Namespace, came: Sequence[HostPort], went: Sequence[HostPort], own: Collection[bytes]
+) -> int:
+    forgotten = 0
+    for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True):
+        stale = _Stale(
+            [it for it in came if it.is_ipv6 == is_ipv6], [it for it in went if it.is_ipv6 == is_ipv6], own
+        )
+        forgotten += forget_to_ports(host, family, stale.ports, stale)
+    return forgotten
+
+
+def _forget_answers(host: Namespace, came: Sequence[HostPort], own: Collection[bytes]) -> int:
+    """A program of the host may answer a moment after its port was mapped, when the connection is forgotten.
+
+    The kernel takes that for a new one, the other way round, and what comes for the port for its answer.
+    """
+
+    def is_answer(entry: Entry) -> bool:
+        sent, answered = entry.original, entry.reply
+        is_translated = (answered.destination, answered.destination_port) != (sent.source, sent.source_port)
+        return not is_translated and (sent.source in own or sent.source in _NEXT_HOPS)
+
+    return sum(
+        forget_from_ports(
+            host,
+            family,
+            {(_NUMBERS[it.protocol], it.host_port) for it in came if it.is_ipv6 == is_ipv6},
+            is_answer,
+        )
+        for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True)
+    )
+
+
+class _Stale:
+    """Which connections of one family are, when these ports came and those went."""
+
+    def __init__(self, came: Sequence[HostPort], went: Sequence[HostPort], own: Collection[bytes]) -> None:
+        self._own = own
+        self._came = {
+            (_NUMBERS[it.protocol], it.host_port, packed_ip(it.host_ip) if it.host_ip else _ALL)
+            for it in came
+        }
+        self._went = {(_NUMBERS[it.protocol], it.host_port, packed_ip(it.ip), it.port) for it in went}
+        self.ports = {(_NUMBERS[it.protocol], it.host_port) for it in (*came, *went)}
+
+    def __call__(self, entry: Entry) -> bool:
+        sent, answered = entry.original, entry.reply
+        port = (sent.protocol, sent.destination_port)
+        if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
+            return (*port, answered.source, answered.source_port) in self._went
+        # The host's own connections of TCP live on: they end, and the next is another.
+        return (
+            sent.protocol != socket.IPPROTO_TCP
+            and (sent.destination in self._own or sent.destination in _NEXT_HOPS)
+            and ((*port, sent.destination) in self._came or (*port, _ALL) in self._came)
+        )

@@ -1,0 +1,103 @@
+"""Looks after the files of networks: keeps copies up to date, and restores the one that `up` shall keep.
+
+The agent writes a network's file only if `netloom up --keep-network` said so: without that, whoever removes
+the file may mean it. It never writes over a file, and never a network that it would not serve itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from msgspec.structs import replace
+
+from ...journal import JournalError
+from ...journal.search import networks_attached
+from ...ops.node.install import READABLE, put_new, receipt
+from ...ops.node.kept_networks import (
+    Copy,
+    Missing,
+    copies,
+    is_sound,
+    keep_copies,
+    keep_copy,
+    missing,
+    renewed,
+)
+from ...ops.node.networks import Found
+from ..node import Node
+
+log = logging.getLogger(__name__)
+
+# Networks get attachments, and lose them, without a change of their files.
+_EVERY = 10
+
+
+class NetworkKeeper:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._seen: Found | None = None
+        self._rounds = 0
+        self._lost: list[Missing] = []
+        # What was logged last, so that it is not logged at every tick.
+        self._told = ""
+
+    async def round(self) -> None:
+        """Called at every tick; reads more than the directory's entries only if something has changed."""
+        self._rounds += 1
+        restored, failure = await asyncio.to_thread(self._look)
+        node = self._node
+        for copy in restored:
+            node.counters["restored"] += 1
+            details = f"{copy.path} was missing, and was written again"
+            node.tell("RESTORE", details, network=copy.name)
+            log.warning("the file of network %s: %s", copy.name, details)
+        if failure and failure != self._told:
+            log.error("%s", failure)
+        self._told = failure
+
+    def _look(self) -> tuple[list[Copy], str]:
+        node = self._node
+        found = node.networks.found()
+        if found is self._seen and not self._lost and self._rounds % _EVERY:
+            return [], ""
+        self._seen = found
+        state_dir = node.settings.state_dir
+        known, kept = receipt(state_dir), copies(state_dir)
+        try:
+            attached = node.journal.survey(networks_attached)
+        except JournalError:  # of which others tell
+            return [], ""
+        fresh = renewed(kept, found, known, attached)
+        failure = ""
+        if fresh != kept:
+            try:
+                keep_copies(state_dir, fresh)
+            except OSError as cause:  # tried again at the next tick
+                self._seen = None
+                failure = f"cannot keep copies of networks in {state_dir}: {cause.strerror}"
+        self._lost = list(missing(node.settings.conf_dir, fresh, found, known, attached))
+        if not known.keep_network:
+            return [], failure
+        restored: list[Copy] = []
+        for it in self._lost:
+            if it.is_own and not it.is_taken:
+                why = self._restore(it.copy)
+                failure = failure or why
+                if not why:
+                    restored.append(it.copy)
+        return restored, failure
+
+    def _restore(self, copy: Copy) -> str:
+        """Why it could not be written; empty if it was."""
+        if not is_sound(copy):
+            return f"the copy of {copy.path} does not work with this version: `netloom up` writes another"
+        try:
+            # A purge removes what the agent wrote, as it removes what `netloom up` wrote.
+            keep_copy(self._node.settings.state_dir, replace(copy, is_restored=True))
+            put_new(copy.path, copy.content.encode(), READABLE)
+        except FileExistsError:  # somebody was faster
+            return ""
+        except OSError as cause:
+            return f"cannot restore {copy.path}: {cause.strerror}"
+        return ""

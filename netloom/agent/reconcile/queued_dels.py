@@ -1,0 +1,133 @@
+"""DELs that came while no agent answered: the plugin left them as files, and they are replayed.
+
+A file is the very request. It says when it was sent, so that one which lay around can never reach an
+attachment that was made after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from contextlib import suppress
+from functools import partial
+
+from ...api.intents import SUFFIX, read_intent, waiting
+from ...api.protocol import Message, ProtocolError
+from ...cni import AttachmentKey, CNIError
+from ...cni.files import Replacement, make_directories
+from ...cni.skel import judge_config
+from ...failpoints import reach
+from ..node import Node
+from ..server.record import trace_of
+from ..server.subject import about
+from ..server.timer import Course
+from ..verbs.delete import delete
+from ..verbs.errors import explained
+
+log = logging.getLogger(__name__)
+
+_SUFFIX = ".del"
+_BAD = ".unreadable"
+# A plugin that was killed leaves a file without a name; one that is at work needs a moment for it.
+_ABANDONED = 60.0
+
+
+async def replay(node: Node) -> int:
+    """Deletes what was to be deleted. How many intents were done with."""
+    done = 0
+    for path in waiting(node.settings.intents):
+        if await _replay_one(node, path):
+            done += 1
+    _sweep(node.settings.intents)
+    if done:
+        reach("recovery.intents")
+    return done
+
+
+async def _replay_one(node: Node, path: str) -> bool:
+    try:
+        message = read_intent(path)
+        keys = keys_of(node, message)
+    except (ProtocolError, CNIError) as error:
+        # It cannot be done, and must not be lost without a word, nor be tried for ever.
+        why = error.discreet if isinstance(error, CNIError) else error
+        log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, why)
+        with suppress(OSError):
+            os.rename(path, path + _BAD)
+        return False
+    except FileNotFoundError:
+        return False
+    sent, trace = _sent(message), trace_of(message)
+    kept: list[AttachmentKey] = []
+    for key in keys:
+        try:
+            course = Course()
+            keeping = partial(kept.append, key)
+            deleted = await delete(node, key, None, course, sent_before=sent, keep=keeping)
+        except Exception as error:
+            why = explained(error, key).reason
+            log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
+            return False
+        # While the journal cannot store it, every round deletes it again: one event, when it is stored.
+        if deleted and key not in kept:
+            node.tell("REPLAY", "a queued DEL was done", course.attachment, trace=trace)
+            log.info("replayed DEL of %s", key, extra=about(key, trace))
+    if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
+        return False
+    reach("recovery.intent")
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    node.counters["replayed"] += 1
+    return True
+
+
+def _sent(message: Message) -> float:
+    """When it was sent; whatever it says, since boot and not later than now."""
+    return max(0, min(message.head.sent, time.clock_gettime_ns(time.CLOCK_BOOTTIME))) / 1e9
+
+
+def keys_of(node: Node, message: Message) -> list[AttachmentKey]:
+    """What a DEL is about. Of the configuration it needs nothing but the network's name.
+
+    Without even that, it is about every interface of that name that the container has; if it has none,
+    about nothing, and that is no error: a runtime repeats a DEL until it succeeds.
+    """
+    environment = message.head.environment
+    container_id, ifname = environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", "")
+    try:
+        return [AttachmentKey(judge_config(message.body)["name"], container_id, ifname)]
+    except CNIError:
+        if not container_id or not ifname:  # of an intent that somebody else has written
+            raise
+        of_container = node.journal.look(lambda ledger: ledger.of_container(container_id))
+        return [it.key for it in of_container if it.ifname == ifname]
+
+
+def keep(directory: str, message: Message) -> None:
+    """Puts a request where the next replay finds it, when the journal could not take it."""
+    make_directories(directory, 0o700)
+    replacement = Replacement(directory, _name_of(message))
+    try:
+        replacement.reserve(len(message.frame))
+        replacement.commit(message.frame)
+    finally:
+        replacement.close()
+
+
+def _name_of(message: Message) -> str:
+    """Follows from what is deleted: a DEL that is repeated a thousand times is one file, the latest."""
+    environment = message.head.environment
+    named = "\0".join(environment.get(it, "") for it in ("CNI_CONTAINERID", "CNI_IFNAME"))
+    digest = hashlib.sha256(named.encode("utf-8", "surrogatepass") + b"\0" + message.body)
+    return digest.hexdigest()[:32] + SUFFIX
+
+
+def _sweep(directory: str) -> None:
+    """Removes what plugins that were killed have left half written."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and time.time() - entry.stat().st_mtime > _ABANDONED:
+                with suppress(OSError):
+                    os.unlink(entry.path)

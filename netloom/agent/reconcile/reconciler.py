@@ -1,0 +1,224 @@
+"""Puts back what attachments lose: a link, an address, a route, an element of the firewall.
+
+Events say where to look at once; a slow sweep finds what nobody told of. The node's table is compared
+whenever somebody else changes rules, because one command flushes all tables of a machine, and at every
+tick. What is there but different was changed by somebody on purpose, and is left alone: CHECK tells of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+
+from ...failpoints import reach
+from ...journal import Attachment, Ledger
+from ...kernel import KernelError, Namespace, Plan
+from ...kernel.events import SMALLEST, Event, Events, Lost
+from ...kernel.netlink import link, route
+from ...kernel.objects.route import PROTOCOL
+from ...networks import names, table
+from ...networks.attachment import SCOPE, readable_plan
+from ...ops.node import table_contents as contents
+from ...ops.node.presence import is_another, leads_there, namespace_of
+from ..node import Node
+from ..server.subject import about
+from ..verbs.errors import explained
+from .repair import put_back
+
+log = logging.getLogger(__name__)
+
+# Others may change rules a thousand times a second, as a cluster's proxy does; to compare the table takes a
+# millisecond. So it is compared at once, and then no sooner than after this time, in seconds.
+_SPACING = 0.1
+# Of a DEL there are events, too: by then its row is gone.
+_PAUSE = 0.2
+_AT_A_TIME = 20
+
+
+class Drift:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._links: set[str] = set()
+        self._ips: set[bytes] = set()
+        self._all = False
+        self._last = 0
+
+    async def listen(self) -> None:
+        """Until it is cancelled."""
+        with Namespace.own() as host:
+            events = await Events.open_async(host, ("link", "route"), gone_only=True)
+        try:
+            async for event in events:
+                if self._take(event):
+                    await asyncio.sleep(_PAUSE)
+                    await self._look()
+        finally:
+            events.close()
+
+    async def guard(self) -> None:
+        """Lays the table down when somebody else has changed rules and it is not whole; until cancelled.
+
+        Elements that come and go with attachments are our own, and wake nobody. The buffer is small: when
+        more happens than it holds, that is one event.
+        """
+        port = await self._node.dataplane.netfilter_port()
+        with Namespace.own() as host:
+            events = await Events.open_async(host, ("ruleset",), SMALLEST, ignoring=(port,))
+        try:
+            await self._keep_table()
+            async for _ in events:
+                for _ in events.read(0):
+                    pass
+                self._node.counters["rulesets"] += 1
+                laid_down = await self._keep_table()
+                await asyncio.sleep(_SPACING)
+                if laid_down:
+                    # Of ADDs and DELs that were on their way; the next ticks look for those of slower ones.
+                    await self._remove_strays()
+        finally:
+            events.close()
+
+    def _take(self, event: Event | Lost) -> bool:
+        if isinstance(event, Lost):
+            self._all = True
+            return True
+        value = event.value
+        if isinstance(value, link.Link):
+            host_link = names.host_link_of(value.name or "")
+            if host_link is not None:
+                self._links.add(host_link)
+            return host_link is not None
+        if isinstance(value, route.Route) and value.protocol == PROTOCOL and value.destination:
+            self._ips.add(value.destination)
+            return True
+        return False
+
+    async def _look(self) -> None:
+        links, ips, everything = self._links, self._ips, self._all
+        self._links, self._ips, self._all = set(), set(), False
+        orphans = self._node.host.orphans
+        if orphans and (everything or any(link in links or ips & its for link, its in orphans.items())):
+            await self._node.learn_orphans()
+
+        def concerned(ledger: Ledger) -> set[int]:
+            if everything:
+                return {place.id for place in ledger.places()}
+            found = {place.id for name in links if (place := ledger.place(name)) is not None}
+            return found | {number for ip in ips if (number := ledger.holder(SCOPE, ip)) is not None}
+
+        for number in sorted(await self._node.journal.ask(concerned)):
+            await self.repair(number)
+
+    async def sweep(self) -> None:
+        """The next few attachments, in turn; called at every tick."""
+        node = self._node
+
+        def next_few(ledger: Ledger) -> list[int]:
+            total = sum(ledger.count().values())
+            few = min(_AT_A_TIME, math.ceil(total * node.settings.tick / node.settings.sweep))
+            return ledger.numbers_after(self._last, few)
+
+        await self._forget_departed()
+        numbers = await node.journal.ask(next_few)
+        self._last = numbers[-1] if numbers else 0
+        for number in numbers:
+            await self.repair(number)
+
+    async def _forget_departed(self) -> None:
+        """Attachments that are gone need no repair."""
+        node = self._node
+        asked = list(node.unrepaired)
+        if asked:
+            gone = await node.journal.ask(lambda ledger: [it for it in asked if ledger.by_id(it) is None])
+            for it in gone:
+                node.unrepaired.pop(it, None)
+
+    async def repair(self, number: int) -> None:
+        node = self._node
+        found = await node.journal.ask(lambda ledger: ledger.by_id(number))
+        if found is None or found.state != "committed" or node.turns.is_busy(found.key):
+            return
+        if found.key in node.departed:
+            return
+        async with node.turns.of(found.key):
+            current = await node.journal.ask(lambda ledger: ledger.by_id(number))
+            if current is not None and current.state == "committed" and leads_there(current):
+                await self._repair(current)
+
+    async def _repair(self, attachment: Attachment) -> None:
+        node = self._node
+        namespace = namespace_of(attachment)
+        if namespace is None:
+            return
+        plan = readable_plan(attachment)
+        if plan is None:
+            namespace.close()
+            return
+        try:
+            if await is_another(namespace, attachment):
+                node.replaced.add(attachment.id)
+                return
+            node.replaced.discard(attachment.id)
+            repaired = await put_back(node, attachment, plan, namespace)
+        except KernelError as error:
+            node.counters["unrepaired"] += 1
+            key = attachment.key
+            node.unrepaired[attachment.id] = key, str(error)
+            node.tell("REPAIR", "could not be put back", attachment, error=explained(error, key))
+            log.warning("%s has lost something that cannot be put back: %s", key, error, extra=about(key))
+            return
+        finally:
+            namespace.close()
+        node.unrepaired.pop(attachment.id, None)
+        if repaired.put_back:
+            reach("repair.done")
+            node.counters["repaired"] += 1
+            node.tell("REPAIR", f"put back: {', '.join(repaired.put_back)}", attachment)
+            node.tally.repaired(plan, repaired.put_back)
+            key, again = attachment.key, ", ".join(repaired.put_back)
+            log.warning("%s had lost, and has again: %s", key, again, extra=about(key))
+
+    async def look_after_recent(self) -> None:
+        """Once more soon after ADD: what stands behind ours in a list may have changed the link."""
+        recent, self._node.recent = self._node.recent, []
+        for number in recent[:_AT_A_TIME]:
+            await self.repair(number)
+        self._node.recent[:0] = recent[_AT_A_TIME:]
+
+    async def look_after_table(self) -> None:
+        """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
+        if await self._keep_table() is False:
+            await self._remove_strays()
+            await self._forget_dropped()
+
+    async def _keep_table(self) -> bool | None:
+        """Whether it had to be laid down; None if that failed."""
+        node = self._node
+        try:
+            laid_down = await node.keep_guarded()
+        except KernelError as error:
+            trouble = f"the nft table {table.TABLE.name} cannot be laid down: {error}"
+            if node.troubles.get("table") != trouble:
+                log.error("%s", trouble)
+            node.troubles["table"] = trouble
+            return None
+        node.troubles.pop("table", None)
+        return laid_down
+
+    async def _forget_dropped(self) -> None:
+        """A container that comes under the name of one that is gone has dropped nothing yet."""
+        if await self._node.look(contents.dropped_of_gone):
+            await self._node.dataplane.remove_found(lambda host: Plan(tuple(contents.dropped_of_gone(host))))
+
+    async def _remove_strays(self) -> None:
+        node = self._node
+        if node.looks_for_strays == 0:
+            return
+        node.looks_for_strays -= 1
+        await node.learn_orphans()
+        elements, chains = await node.strays()
+        if chains:
+            await node.lay_down()  # without them, and without the elements
+        elif elements:
+            await node.remove_strays()

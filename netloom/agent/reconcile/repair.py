@@ -1,0 +1,121 @@
+"""Makes one attachment as planned again: for the agent by itself, and for an operator who asks for more.
+
+By itself, the agent puts back what is missing, and leaves what somebody has changed. At an operator's word it
+sets that right, too; and if even that is not enough, and the operator says so, the link is made anew, which
+costs the container its connections.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ...failpoints import reach
+from ...journal import Attachment
+from ...kernel import Difference, KernelError, Namespace, Neighbour, NftChain, NftElement, Plan
+from ...networks import table
+from ...networks.modes import routed
+from ..node import Node
+from ..server.subject import about
+
+log = logging.getLogger(__name__)
+
+
+class Mended(Struct, frozen=True, kw_only=True):
+    """What was done, by labels of objects, and what is still not as planned."""
+
+    put_back: Sequence[str] = ()
+    set_right: Sequence[str] = ()
+    recreated: bool = False
+    left: Sequence[Difference] = ()
+    # Why something could not be set right, in the kernel's words.
+    said: Sequence[str] = ()
+
+
+async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Namespace) -> Mended:
+    """What the agent does by itself. The caller has the attachment's turn."""
+    repaired = await node.dataplane.repair(plan, namespace)
+    chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
+    if any(it.object in chains for it in repaired.left):
+        # Others lead to it, too, and who changes a rule of the node's table changes it for them.
+        await _lay_down(node, attachment, "a chain was changed")
+        name, subject = table.TABLE.name, about(attachment.key)
+        log.warning("a chain of the nft table %s was changed; it is as it was", name, extra=subject)
+    mac = next((it.found for it in repaired.left if it.field == "peer's mac"), None)
+    if mac is not None:
+        await _adopt(node, attachment, plan, mac, namespace)
+    return Mended(put_back=repaired.put_back, left=repaired.left)
+
+
+async def set_right(
+    node: Node, attachment: Attachment, plan: Plan, namespace: Namespace, *, recreate: bool
+) -> Mended:
+    """What an operator has asked for. The caller has the attachment's turn."""
+    first = await put_back(node, attachment, plan, namespace)
+    in_table = {it.label for it in plan.objects if isinstance(it, NftChain | NftElement)}
+    of_table = sorted({it.object for it in first.left if it.object in in_table})
+    if of_table:
+        await _lay_down(node, attachment, "an operator asked for it")
+    # Another MAC may have been adopted meanwhile, and is in the plan by now.
+    plan = await _recorded(node, attachment, plan)
+    reset = await node.dataplane.reset(plan, namespace)
+    # A link whose MAC was set has lost its neighbours, an address its routes.
+    again = await node.dataplane.repair(plan, namespace)
+    left = await node.dataplane.check(plan, namespace)
+    recreated = False
+    if left and recreate:
+        left, recreated = await _made_anew(node, attachment, plan, namespace)
+    still = {it.object for it in left}
+    return Mended(
+        put_back=[it for it in dict.fromkeys([*first.put_back, *again.put_back]) if it not in still],
+        set_right=[it for it in dict.fromkeys([*of_table, *reset.set_right]) if it not in still],
+        recreated=recreated,
+        left=left,
+        said=reset.failed if left else (),
+    )
+
+
+async def _made_anew(
+    node: Node, attachment: Attachment, plan: Plan, namespace: Namespace
+) -> tuple[list[Difference], bool]:
+    """Whatever of it is ours goes, and comes again. What is not stays, and then the rest comes back."""
+    try:
+        await node.dataplane.remove(plan, namespace)
+    except KernelError as error:
+        key = attachment.key
+        log.warning("%s could not be taken away whole: %s", key, error, extra=about(key))
+    recreated = True
+    try:
+        await node.dataplane.apply(plan, namespace)
+    except KernelError as error:
+        key = attachment.key
+        log.warning("%s could not be made anew: %s", key, error, extra=about(key))
+        recreated = False
+        await node.dataplane.repair(plan, namespace)
+    return await node.dataplane.check(plan, namespace), recreated
+
+
+async def _recorded(node: Node, attachment: Attachment, plan: Plan) -> Plan:
+    found = await node.journal.ask(lambda ledger: ledger.by_id(attachment.id))
+    return plan if found is None else Plan.decode(found.plan)
+
+
+async def _lay_down(node: Node, attachment: Attachment, why: str) -> None:
+    await node.lay_down()
+    node.counters["tables"] += 1
+    node.tell("TABLE", f"{why}, and the table was laid down anew", attachment)
+
+
+async def _adopt(node: Node, attachment: Attachment, plan: Plan, mac: str, namespace: Namespace) -> None:
+    """A plugin behind ours, or the operator, gave the container another MAC: the host has to know it."""
+    changed = routed.with_mac(plan, mac)
+    old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
+    # In this order: one that is missing is put back by whoever comes next, one that differs is not.
+    await node.dataplane.remove(Plan(old))
+    reach("repair.forgotten")
+    await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
+    reach("repair.adopted")
+    await node.dataplane.repair(changed, namespace)
+    log.info("%s has the MAC %s by now", attachment.key, mac, extra=about(attachment.key))

@@ -1,6 +1,0 @@
-"""Within what no address may be given twice."""
-
-from __future__ import annotations
-
-# Attachments of the routed mode share the host's main table, so no two networks may have one address.
-SCOPE = "main"

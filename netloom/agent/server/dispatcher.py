@@ -1,0 +1,203 @@
+"""From a message to a reply: judged in the order of the specification, done, logged.
+
+Whatever happens on the way is an answer: a plugin that is left without one cannot say anything useful.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+import msgspec
+
+from ...api.protocol import Message, Refusal, Reply
+from ...cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
+from ...cni.skel import Request
+from ...failpoints import reach
+from ...journal import Damaged, JournalError, Unwritable
+from ..node import Node
+from ..reconcile import queued_dels as intents
+from ..verbs.add import add
+from ..verbs.check import check
+from ..verbs.delete import delete
+from ..verbs.errors import explained
+from ..verbs.gc import collect
+from ..verbs.status import status
+from .caller import caller_of
+from .record import LONGEST_ERROR, operation_of, trace_of
+from .rpc import QUESTIONS
+from .server import Client
+from .subject import begin
+from .timer import Course
+
+log = logging.getLogger(__name__)
+
+_NETWORKS = 1000
+_VERBS = frozenset({"ADD", "CHECK", "DEL", "GC", "STATUS"})
+
+
+class Answers:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._last_status: dict[str, int] = {}
+
+    async def serve(self, message: Message, netns: int | None, client: Client) -> Reply:
+        if message.head.question:
+            return await self._question(message)
+        course = Course()
+        environment = message.head.environment
+        key = AttachmentKey("", environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", ""))
+        version = versions.CURRENT
+        verb = environment.get("CNI_COMMAND", "")
+        subject = begin(verb, key, trace_of(message))
+        error: CNIError | None = None
+        try:
+            verb = skel.judge_environment(environment)
+            if verb == "DEL":
+                try:
+                    for key in intents.keys_of(self._node, message):
+                        subject.key = key
+                        await self._delete(key, message, netns, course)
+                except (Damaged, Unwritable) as cause:
+                    self._queue(message, cause)
+                reply = Reply(0, b"")
+            else:
+                config = skel.judge_config(message.body)
+                subject.key = key = key._replace(network=config["name"])
+                version = config.get("cniVersion") or versions.UNDECLARED
+                skel.judge_version(verb, version, versions.ALL)
+                request = skel.request_of(verb, environment, config, message.body)
+                reply = Reply(0, await self._do(request, message, netns, client, course))
+        except Exception as failure:
+            error = explained(failure, key)
+            if isinstance(error, InternalError):
+                log.error("%s: %s", verb[:16], error.reason, exc_info=failure)
+            reply = refusal(error, version)
+            # Its traceback holds this frame, with the whole request in it, and this frame holds the error.
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            failure.__traceback__ = None
+        course.lap("answer")
+        record = partial(self._record, verb, key, message, caller_of(client.process), course, error)
+        if error is None:
+            client.afterwards = record
+        else:
+            record()  # whoever is told of a failure finds it in the log
+        return reply
+
+    async def _do(
+        self, request: Request, message: Message, netns: int | None, client: Client, course: Course
+    ) -> bytes:
+        node = self._node
+        match request.command:
+            case "ADD":
+                self._require_namespace(request, message)
+                output = await add(node, request, netns, client, course)
+                reach("add.answered")
+                return wire.indent(output)
+            case "CHECK":
+                self._require_namespace(request, message)
+                await check(node, request, netns, course)
+            case "GC":
+                await collect(node, request, message.head.sent, course)
+            case "STATUS":
+                await status(node, request)
+        return b""
+
+    async def _delete(self, key: AttachmentKey, message: Message, netns: int | None, course: Course) -> None:
+        node = self._node
+        reach("del.judged")
+        await delete(node, key, netns, course, keep=lambda: intents.keep(node.settings.intents, message))
+        reach("del.answered")
+
+    def _queue(self, message: Message, cause: JournalError) -> None:
+        """A DEL that the journal keeps from being done waits, as one does that finds no agent."""
+        intents.keep(self._node.settings.intents, message)
+        self._node.counters["queued"] += 1
+        log.warning("a DEL was queued, since the journal cannot be used: %s", cause)
+
+    @staticmethod
+    def _require_namespace(request: Request, message: Message) -> None:
+        """Before anything is changed."""
+        override = request.environ.get("CNI_NETNS_OVERRIDE", "").upper() in ("1", "TRUE")
+        if message.head.own_netns and not override:
+            raise InvalidNetns("plugin's netns and netns from CNI_NETNS should not be the same")
+        if message.head.own_netns:
+            raise InvalidNetns("the plugin's own netns is the host's, which netloom never attaches to itself")
+        if message.head.netns_error:
+            raise InvalidNetns(f"{request.netns}: {message.head.netns_error}")
+
+    def _record(
+        self,
+        verb: str,
+        key: AttachmentKey,
+        message: Message,
+        caller: str,
+        course: Course,
+        error: CNIError | None,
+    ) -> None:
+        """What goes wrong here is told, and is nobody else's matter: the answer stands."""
+        try:
+            reach("operation.recorded")
+            self._write_down(verb, key, message, caller, course, error)
+        except Exception:
+            log.exception("%s could not be written down", verb[:16])
+
+    def _write_down(
+        self,
+        verb: str,
+        key: AttachmentKey,
+        message: Message,
+        caller: str,
+        course: Course,
+        error: CNIError | None,
+    ) -> None:
+        code = error.code or 999 if error is not None else 0
+        known = verb if verb in _VERBS else "other"
+        self._node.counters[f"{known} {'failed' if error else 'done'}"] += 1
+        self._node.tally.operation(known, code, course)
+        if verb == "STATUS" and not self._is_news(key.network[:200], code):
+            return
+        self._node.journal.log(operation_of(verb, key, message, caller, course, error))
+        if error is not None:
+            log.warning("%s failed: code %d: %s", verb[:16], code, error.reason[:LONGEST_ERROR])
+        elif log.isEnabledFor(logging.DEBUG):
+            log.debug("%s done in %.1f ms", verb, course.total)
+
+    def _is_news(self, network: str, code: int) -> bool:
+        """STATUS is asked every few seconds: only another answer than the last is worth a line."""
+        if self._last_status.get(network) == code:
+            return False
+        if len(self._last_status) >= _NETWORKS:
+            self._last_status.clear()
+        self._last_status[network] = code
+        return True
+
+    async def _question(self, message: Message) -> Reply:
+        asked = QUESTIONS.get(message.head.question)
+        if asked is None:
+            unknown = Refusal(f"unknown question {message.head.question[:40]!r}")
+            return Reply(1, msgspec.json.encode(unknown))
+        try:
+            return Reply(0, await asked(self._node, message.body))
+        except Exception as failure:
+            error = explained(failure, None)
+            if isinstance(error, InternalError):
+                log.error("question %s: %s", message.head.question, error.discreet, exc_info=failure)
+            return Reply(1, msgspec.json.encode(Refusal(str(error), error.code)))
+
+
+def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
+    """With where to read more: runtimes show the words of an error, and keep its code to themselves.
+
+    They put details behind the message with a semicolon, and some with a colon: both have to read well.
+    """
+    see = f"netloom explain {error.code or InternalError.code}"
+    details = "; ".join(filter(None, (error.details, f"more: {see}")))
+    said = CNIError(error.msg, details, code=error.code)
+    said.context = error.context
+    return Reply(1, skel.error_object(said, version if version in versions.ALL else versions.CURRENT))
+
+
+def refuse(reason: str) -> Reply:
+    """The reply to what is no request."""
+    return refusal(CNIError(reason, code=999))

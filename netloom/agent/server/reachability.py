@@ -1,0 +1,144 @@
+"""Keeps the agent reachable where the plugin looks for it: at the path of its socket.
+
+The file of a socket goes with its directory, or is hidden by a mount, while the agent goes on listening at a
+socket that no client finds. So the path is looked at four times in a tick, and whatever of it is missing is
+made again. Readiness asks more: the agent connects to itself by the path. One such connection is under way at
+most, since one that waits in the queue of a busy agent takes the place of a plugin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import struct
+
+from ...api.trusted_path import weakness_left
+from ...ops.node import heartbeat as life
+from ..node import Node
+from ..systemd import Manager
+from .listener import SocketInUse
+from .server import Server
+
+log = logging.getLogger(__name__)
+
+_LOOKS_PER_TICK = 4
+_CREDENTIALS = struct.Struct("3i")
+# Names in the node's troubles.
+SOCKET, DIRECTORY = "socket", "directory"
+
+
+class Reachability:
+    def __init__(self, node: Node, server: Server, manager: Manager, stop: asyncio.Event) -> None:
+        self._node = node
+        self._server = server
+        self._manager = manager
+        self._stop = stop
+        self._path = node.settings.socket
+        self._probe: socket.socket | None = None
+
+    async def keep(self) -> None:
+        """Until it is cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(self._node.settings.tick / _LOOKS_PER_TICK)
+                try:
+                    self.look()
+                except Exception:
+                    log.exception("the path of the socket could not be looked at; trying again")
+        finally:
+            self._hang_up()
+
+    def look(self, *, ask: bool = False) -> None:
+        """Brings the path to rights, and notes in the node's troubles what cannot be.
+
+        With `ask`, it also connects to itself.
+        """
+        if not self._server.is_open:
+            return
+        trouble = self._listening()
+        if not trouble and ask:
+            trouble = self._asked()
+        self._note(SOCKET, trouble)
+        weak = weakness_left(os.path.dirname(self._path))
+        self._note(DIRECTORY, "" if weak is None else f"the plugin asks no agent at {self._path}: {weak}")
+
+    def _listening(self) -> str:
+        """Why no plugin can find us; empty if it can."""
+        try:
+            is_fresh = self._server.keep_in_place()
+        except SocketInUse as error:
+            if error.errno == errno.EROFS and self._is_made_by_manager():
+                log.error(
+                    "%s; ending, so that the service manager makes the directory and starts an agent", error
+                )
+                self._stop.set()
+            return str(error)
+        if is_fresh:
+            log.warning("the socket at %s was gone; listening there again", self._path)
+            life.show(self._path)
+        return ""
+
+    def _is_made_by_manager(self) -> bool:
+        """Whether the directory is gone, and the manager makes it for each agent that it starts.
+
+        systemd hides the rest of /run from writing (ProtectSystem), so that an agent cannot make it itself.
+        """
+        directory = os.path.dirname(self._path)
+        return (
+            self._manager.runs_us
+            and directory in self._manager.directories
+            and not os.path.lexists(directory)
+        )
+
+    def _asked(self) -> str:
+        """Why a connection to our own path does not lead to us; empty if it does."""
+        if self._probe is not None and not self._is_over(self._probe):
+            return ""  # it stands in our own queue
+        self._hang_up()
+        try:
+            probe = socket.socket(
+                socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            )
+        except OSError:  # no descriptor is left: that is told by others
+            return ""
+        try:
+            probe.connect(self._path)
+            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            probe.shutdown(socket.SHUT_WR)  # it asks nothing: the server closes it as soon as it is accepted
+        except BlockingIOError:  # the queue is full, and it is ours, since the file is in place
+            probe.close()
+            return ""
+        except OSError as cause:
+            probe.close()
+            return f"the agent does not reach itself at {self._path}: {cause.strerror or cause}"
+        self._probe = probe
+        process = _CREDENTIALS.unpack(credentials)[0]
+        return "" if process == os.getpid() else f"process {process} answers at {self._path}, not this agent"
+
+    @staticmethod
+    def _is_over(probe: socket.socket) -> bool:
+        try:
+            return not probe.recv(1)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _hang_up(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+
+    def _note(self, name: str, trouble: str) -> None:
+        before = self._node.troubles.get(name, "")
+        if trouble == before:
+            return
+        if trouble:
+            self._node.troubles[name] = trouble
+            log.error("%s", trouble)
+        else:
+            del self._node.troubles[name]
+            log.info("no longer so: %s", before)

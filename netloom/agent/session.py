@@ -1,0 +1,243 @@
+"""An agent's term: from taking the journal to giving it back.
+
+Most agents have one. One that hands over to a successor that fails begins another, as if it had just been
+started: whatever that one left, it settles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+from functools import partial
+
+from .. import __version__
+from ..api.protocol import Message
+from ..failpoints import reach
+from ..journal import InUse, Journal, boottime, search
+from ..kernel.dataplane import Dataplane
+from ..ops.node import heartbeat as life
+from .handover.handover import PATIENCE, Departure
+from .handover.succession import Succession
+from .http.pages import Pages
+from .node import Node
+from .reconcile.reconciler import Drift
+from .reconcile.recovery import Recovered, recover
+from .reconcile.ticks import go_on, tick
+from .server.dispatcher import Answers, refuse
+from .server.listener import Listener
+from .server.reachability import Reachability
+from .server.server import Server
+from .settings import Settings
+from .systemd import Manager
+from .watchdog import watch
+
+log = logging.getLogger(__name__)
+
+# At the dataplane, of adding and of removing.
+REQUESTS = 4096
+# As many attachments are looked at soon after a start; of more, the rest waits for the sweep.
+_AT_START = 1200
+# How long one that we follow may take to end; and one that a manager is to follow, which nobody runs.
+_PARTING = 2.0
+_MOVING = 15.0
+_MANAGED = "a service manager runs this agent, and decides who follows it: `systemctl restart netloom`"
+
+
+class Term:
+    """`listeners` outlive it: whoever waits at them is served by the next. `follows`: one was before us."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        manager: Manager,
+        listeners: list[Listener],
+        stop: asyncio.Event,
+        *,
+        follows: bool = False,
+    ) -> None:
+        self._follows = follows
+        self._settings = settings
+        self._manager = manager
+        self._listeners = listeners
+        self._stop = stop
+        self._asked: asyncio.Queue[Departure] = asyncio.Queue()
+        self._node: Node | None = None
+        # The schema of the journal when we last had it; 0: we never had.
+        self._schema = 0
+
+    async def serve(
+        self, succession: Succession | None = None, dataplane: Dataplane | None = None
+    ) -> Departure | None:
+        """Until it is told to stop; or until a successor has been offered its sockets.
+
+        The dataplane is closed at the end; one that was opened before saves a moment.
+        """
+        departure: Departure | None = None
+        try:
+            if succession is not None:
+                succession.begin()
+            journal = await self._taken()
+            self._schema = journal.schema
+            try:
+                if succession is not None:
+                    reach("handover.opened")
+                async with dataplane or Dataplane(limit=REQUESTS) as opened:
+                    departure = await self._with(journal, opened, succession)
+            finally:
+                await asyncio.to_thread(journal.close)
+        finally:
+            # Not before the journal is free: who handed over takes it when this ends without our word.
+            if succession is not None:
+                succession.close()
+            while not self._asked.empty():
+                self._asked.get_nowait().refuse("it is about to end, or to hand over to another", busy=True)
+        if departure is not None:
+            reach("handover.released")
+            departure.offer(self._listeners)
+            reach("handover.offered")
+        return departure
+
+    async def _taken(self) -> Journal:
+        """Who gave it to us, or has just died, may need a moment to end."""
+        patience = _PARTING if self._follows else _MOVING if self._manager.runs_us else 0
+        deadline = boottime() + patience
+        take = partial(Journal, self._settings.journal, lent_with=self._schema)
+        while True:
+            try:
+                return await asyncio.to_thread(take)
+            except InUse:
+                if boottime() >= deadline:
+                    raise
+                await asyncio.sleep(0.01)
+
+    async def _with(
+        self, journal: Journal, dataplane: Dataplane, succession: Succession | None
+    ) -> Departure | None:
+        node = self._known(Node(self._settings, journal, dataplane))
+        before = await journal.ask(search.ended_uncleanly)
+        # Of the one before us: it is gone with the socket, when we make another.
+        sign = life.last_sign(self._settings.socket) if before else None
+        recovered = await recover(node)
+        # What was lost while no agent ran is looked for first.
+        node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
+        self._listen()
+        server = Server(
+            self._listeners,
+            Answers(node).serve,
+            refuse,
+            leave=self._leave,
+            made=self._manager.keep,
+            dropped=self._manager.forget,
+        )
+        # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
+        if succession is None:
+            gc.collect()
+        gc.freeze()
+        self._begin(server, succession)
+        self._tell(node, recovered, sign)
+        reachability = Reachability(node, server, self._manager, self._stop)
+        node.look_at_socket = lambda: reachability.look(ask=True)
+        loop = asyncio.get_running_loop()
+        tasks = [
+            loop.create_task(tick(node)),
+            loop.create_task(reachability.keep()),
+            loop.create_task(go_on("listening to the kernel", lambda: Drift(node).listen())),
+            loop.create_task(go_on("listening to nftables", lambda: Drift(node).guard())),
+            loop.create_task(watch(node, self._manager)),
+        ]
+        flows = loop.create_task(go_on("forgetting connections", lambda: node.flows.run(node)))
+        pages = Pages(node, lambda: server.under_way)
+        pages.open()
+        departure: Departure | None = None
+        try:
+            departure = await self._until_the_end(node, server)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await pages.close()
+            await node.firewalls.close()
+            if departure is None:
+                await server.close(self._settings.patience)
+            flows.cancel()
+            await asyncio.gather(*tasks, flows, return_exceptions=True)
+            await node.flows.forget(node)
+        return departure
+
+    def _known(self, node: Node) -> Node:
+        """What an earlier term of this process has counted goes on."""
+        if self._node is not None:
+            node.started, node.counters = self._node.started, self._node.counters
+            node.tally = self._node.tally
+        self._node = node
+        return node
+
+    def _listen(self) -> None:
+        if not any(it.is_in_place() for it in self._listeners):
+            made = Listener.made(self._settings.socket)
+            self._listeners.insert(0, made)
+            self._manager.keep(made)
+
+    def _begin(self, server: Server, succession: Succession | None) -> None:
+        """Serving and saying so is one step: nobody is served before the word, or without it."""
+        told = ["READY=1", f"STATUS=serving at {self._settings.socket}"]
+        server.open()
+        if succession is not None:
+            try:
+                reach("handover.serving")
+                waited = succession.complete()
+            except BaseException:
+                server.shut()
+                raise
+            reach("handover.said")
+            log.info("follows version %s; calls waited for %.0f ms", succession.offer.version, waited * 1000)
+            told.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
+        self._manager.tell(*told)
+
+    def _tell(self, node: Node, recovered: Recovered, sign: float | None) -> None:
+        """`sign` is the last one of an agent before it that was killed."""
+        log.info("ready at %s; %s", self._settings.socket, recovered)
+        details = f"version {__version__}, process {os.getpid()}; {recovered}"
+        node.tell("START", details, heartbeat=sign, reason="reboot" if recovered.of_another_boot else "")
+
+    async def _until_the_end(self, node: Node, server: Server) -> Departure | None:
+        me = f"version {__version__}, process {os.getpid()}"
+        while True:
+            departure = await self._next()
+            if departure is None:
+                log.info("stopping")
+                self._manager.tell("STOPPING=1")
+                node.tell("STOP", me)
+                return None
+            reach("handover.begun")
+            objection = _MANAGED if self._manager.runs_us else departure.objection()
+            if objection:
+                log.warning("another agent wants to follow, and must not: %s", objection)
+                departure.refuse(objection)
+                continue
+            departure.paused = boottime()
+            if await server.pause(PATIENCE):
+                assert departure.claim is not None
+                reach("handover.drained")
+                server.dismiss()
+                log.info("handing over to version %s", departure.claim.version)
+                details = f"{me}; handing over to version {departure.claim.version}"
+                node.tell("STOP", details, reason="handover")
+                return departure
+            departure.refuse(f"{server.under_way} requests are under way", busy=True)
+            server.open()
+
+    async def _next(self) -> Departure | None:
+        """Who wants to follow; None when it is time to stop."""
+        asked, stop = asyncio.ensure_future(self._asked.get()), asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((asked, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if asked.done() and not self._stop.is_set():
+            return asked.result()
+        asked.cancel()
+        return None
+
+    def _leave(self, connection: socket.socket, message: Message) -> None:
+        self._asked.put_nowait(Departure(connection, message.body, self._settings))

@@ -1,0 +1,1 @@
+"""CNI's verbs, as the agent serves them."""

@@ -1,0 +1,80 @@
+"""CHECK: the recorded plan against the kernel, and the recorded result against the runtime's."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ...cni import AttachmentKey, InvalidConfig, InvalidNetns, Result, UnknownContainer, decode_result
+from ...cni.skel import Request
+from ...kernel import Neighbour, Plan, Veth
+from ..node import Node
+from ..server.timer import Course
+from .errors import NotAsPlanned
+
+# The reference plugin `tuning`, behind ours, changes it without a word in the result.
+_LEFT_TO_OTHERS = ("peer's mtu",)
+# Of differences that are told.
+_MOST = 50
+
+
+async def check(node: Node, request: Request, netns: int | None, course: Course) -> None:
+    key = AttachmentKey(request.network, request.container_id, request.ifname)
+    if netns is None:
+        raise InvalidNetns("CHECK needs the container's network namespace")
+    before = request.prev_result
+    if before is None:
+        raise InvalidConfig("CHECK needs prevResult, which ADD answered")
+    said = before.as_version("1.1.0")
+    assert isinstance(said, Result)
+    course.lap("judge")
+    async with node.turns.of(key):
+        course.lap("queue")
+        found = node.journal.look(lambda ledger: ledger.find(key))
+        course.lap("journal")
+        course.attachment = found
+        if found is None or found.state != "committed":
+            raise UnknownContainer("it is not attached", "netloom knows of no such attachment; ADD it again")
+        recorded = decode_result(found.result)
+        assert isinstance(recorded, Result)
+        plan = Plan.decode(found.plan)
+        differences = _between(recorded, said)
+        found_so = await node.dataplane.check(_as_said(plan, said), netns)
+        differences += [str(it) for it in found_so if it.field not in _LEFT_TO_OTHERS]
+        course.lap("kernel")
+    if differences:
+        told = differences[:_MOST]
+        told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
+        raise NotAsPlanned("not as ADD left it", "; ".join(told))
+
+
+def _between(recorded: Result, said: Result) -> list[str]:
+    """What ADD answered must still be in the result: plugins behind ours may add to it."""
+    names = {it.name for it in said.interfaces}
+    addresses = {it.address for it in said.ips}
+    missing = [
+        f"interface {it.name}: not in prevResult" for it in recorded.interfaces if it.name not in names
+    ]
+    missing += [
+        f"address {it.address}: not in prevResult" for it in recorded.ips if it.address not in addresses
+    ]
+    return missing
+
+
+def _as_said(plan: Plan, said: Result) -> Plan:
+    """With the MAC that the result has by now: a plugin behind ours may have given the link another.
+
+    The kernel forgot the link's neighbours then, and the host knows it by the old one until the next repair.
+    """
+    macs = {it.name: it.mac.lower() for it in said.interfaces if it.mac}
+    changed = {
+        it.peer: macs[it.peer]
+        for it in plan.objects
+        if isinstance(it, Veth) and macs.get(it.peer, it.peer_mac) != it.peer_mac
+    }
+    return Plan(
+        tuple(
+            replace(it, peer_mac=changed[it.peer]) if isinstance(it, Veth) and it.peer in changed else it
+            for it in plan.objects
+            if not (isinstance(it, Neighbour) and changed)
+        )
+    )

@@ -1,0 +1,170 @@
+"""DEL: marked, removed, released. It needs neither the namespace nor a valid configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...cni import AttachmentKey
+from ...failpoints import reach
+from ...journal import Attachment, Ledger, Unwritable, boottime
+from ...kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan, Up
+from ...networks.attachment import readable_plan, remnants_of
+from ...networks.features import ports
+from ...networks.modes import routed
+from ...networks.names import names_of
+from ...ops.node.presence import namespace_of
+from ...ops.node.table_contents import is_of_table
+from ..node import Node
+from ..server.timer import Course
+from .continuation import Steps, relay
+
+
+async def delete(
+    node: Node,
+    key: AttachmentKey,
+    netns: int | None,
+    course: Course,
+    *,
+    sent_before: float | None = None,
+    keep: Callable[[], None] | None = None,
+) -> bool:
+    """Whether there was something to delete.
+
+    `sent_before` spares attachments that are younger. `keep` puts the request where it is found again:
+    if the disk does not take that the attachment goes, it goes all the same, and is written down later.
+    """
+    given = None if netns is None else _opened(netns)
+    try:
+        async with node.turns.of(key):
+            course.lap("queue")
+            return await relay(_steps(node, key, given, course, sent_before, keep))
+    finally:
+        if given is not None:
+            given.close()
+
+
+def _opened(netns: int) -> Namespace | None:
+    """What came along, if it is a namespace; DEL does without."""
+    try:
+        return Namespace.of_descriptor(netns, "the container's namespace")
+    except InvalidNamespace:
+        return None
+
+
+def _steps(
+    node: Node,
+    key: AttachmentKey,
+    netns: Namespace | None,
+    course: Course,
+    sent_before: float | None,
+    keep: Callable[[], None] | None,
+) -> Steps[bool]:
+    found: Attachment | None
+    try:
+        found = yield node.journal.note(lambda ledger: _marked(ledger, key, sent_before))
+    except Unwritable:
+        if keep is None:
+            raise
+        found = yield node.journal.ask(lambda ledger: _meant(ledger, key, sent_before))
+        if found is not None:
+            keep()
+            node.departed.add(key)
+    course.lap("mark")
+    course.attachment = found
+    if found is None:
+        yield from _removing_forgotten(node, key)
+        return False
+    reach("del.marked")
+    is_strange = yield from _removing(node, found, netns)
+    course.lap("kernel")
+    reach("del.removed")
+    number = found.id
+    try:
+        yield node.journal.change(lambda ledger: ledger.forget(number, resting_since=boottime()))
+    except Unwritable:
+        if keep is None:
+            raise
+        keep()
+        node.departed.add(key)
+    else:
+        node.departed.discard(key)
+    yield from _mending(node, is_strange)
+    course.lap("release")
+    reach("del.released")
+    return True
+
+
+def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
+    """Of a journal that was lost, the link may be left. It has a name that follows from the key."""
+    name = names_of(key).host_link
+    if (yield node.journal.ask(lambda ledger: ledger.has_link(name))):
+        return  # another's, or one that is younger than the request
+    differences = yield node.dataplane.check(Plan((Up(name),)))
+    if any(it.what == "missing" for it in differences):
+        return
+    try:
+        yield node.dataplane.remove(routed.remnants(name, key.ifname))
+        node.forget_orphan(name)
+    except Conflict:
+        node.counters["strangers"] += 1
+    node.look_for_strays()
+
+
+def _meant(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
+    found = ledger.find(key)
+    if found is None or (sent_before is not None and found.created > sent_before):
+        return None
+    return found
+
+
+def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
+    found = _meant(ledger, key, sent_before)
+    if found is not None and found.state != "deleting":
+        ledger.set_state(found.id, "deleting")
+    return found
+
+
+def detaching(node: Node, attachment: Attachment) -> Steps[None]:
+    """Takes away an attachment whose turn the caller has. If nobody was told, its addresses are free."""
+    is_strange = yield from _removing(node, attachment, None)
+    resting = None if attachment.state == "pending" else boottime()
+    yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
+    node.departed.discard(attachment.key)
+    yield from _mending(node, is_strange)
+
+
+def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[bool]:
+    """Whether something in our own table is not as we made it."""
+    plan = readable_plan(attachment)
+    if plan is None:
+        plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
+        node.look_for_strays()
+    namespace = namespace_of(attachment, netns)
+    strange: list[Conflict] = []
+    try:
+        yield node.dataplane.remove(plan, namespace)
+    except Conflict as error:
+        strange = [error]
+    except Incomplete as error:
+        others = [it for it in error.errors if not isinstance(it, Conflict)]
+        if others:
+            raise Incomplete(others) from None
+        strange = [it for it in error.errors if isinstance(it, Conflict)]
+    finally:
+        node.flows.went(ports.of_plan(plan))
+        if namespace is not None:
+            namespace.close()
+    # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
+    if strange:
+        node.counters["strangers"] += 1
+    return any(map(is_of_table, strange))
+
+
+def _mending(node: Node, is_strange: bool) -> Steps[None]:
+    """Lays the table down anew, without what went, if there was something strange in it."""
+    if not is_strange:
+        return
+    try:
+        yield node.laying()
+    except KernelError:
+        node.look_for_strays()

@@ -1,0 +1,151 @@
+"""Errors of the layers below as errors of CNI: a code, a sentence, a next step."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ...cni import AttachmentKey, CNIError, InternalError, InvalidNetns, IOFailure, TryAgainLater
+from ...failpoints import FailpointReached
+from ...ipam import Taken
+from ...journal import Attachment, Closed, Damaged, JournalError, Unwritable
+from ...kernel import (
+    Conflict,
+    DeadlineExceeded,
+    InvalidNamespace,
+    InvalidPlan,
+    KernelError,
+    QueueFull,
+    Stopped,
+    SysctlError,
+    Unsupported,
+)
+from ...kernel.values import shown_ip
+from ...networks.features.wanted import HostPort
+
+
+class AgentError(CNIError):
+    """With a code of our own. Not as the class's `code`: another plugin's 100 must not become ours."""
+
+    CODE: ClassVar[int]
+
+    def __init__(self, msg: str, details: str = "") -> None:
+        super().__init__(msg, details, code=self.CODE)
+
+
+class KernelRefused(AgentError):
+    """The kernel did not do what the plan needs, or is known not to."""
+
+    CODE = 100
+
+
+class InTheWay(AgentError):
+    """Something that is not ours is where the attachment would be."""
+
+    CODE = 102
+
+
+class NotAsPlanned(AgentError):
+    """CHECK found differences."""
+
+    CODE = 103
+
+
+class AttachedElsewhere(AgentError):
+    """The key has an attachment already, in another namespace or with another configuration."""
+
+    CODE = 104
+
+
+class PortTaken(AgentError):
+    """A host port leads to another container already."""
+
+    CODE = 105
+
+    def __init__(self, port: HostPort, holder: Attachment) -> None:
+        super().__init__(
+            f"host port {port} is held by {holder.key}",
+            "take another port, or delete that attachment; `netloom ports` lists who holds which",
+        )
+        self.holder = holder
+
+
+class PortOfOrphan(AgentError):
+    """A host port leads to a link of ours that no attachment has."""
+
+    CODE = 105
+
+    def __init__(self, port: HostPort, link: str) -> None:
+        super().__init__(
+            f"host port {port} leads to link {link}, which is not in the journal (orphaned)",
+            "take another port, or delete the container that uses it with its runtime, or the link, if none "
+            f"does (`ip link del {link}`)",
+        )
+
+
+class OfOrphan(Taken):
+    """An address that was asked for by name is routed to a link of ours that no attachment has."""
+
+    def __init__(self, ip: bytes, link: str) -> None:
+        super().__init__(
+            f"{shown_ip(ip)} was asked for by name, and link {link} has it, which is not in the journal "
+            "(orphaned)",
+            f"delete the container that uses it with its runtime, or the link, if none does (`ip link del "
+            f"{link}`); or ask for another address",
+        )
+
+
+class OfNeighbour(Taken):
+    """An address that was asked for by name is one of a machine beside the host."""
+
+    def __init__(self, ip: bytes, who: str, link: str = "") -> None:
+        """`link` is where the host's neighbour table has it, if nothing else says so."""
+        address = shown_ip(ip)
+        gone = f"; if that machine is gone, `ip neigh del {address} dev {link}` frees the address"
+        super().__init__(
+            f"{address} was asked for by name, and {who} has it: the host could not reach it any more",
+            f"ask for another address{gone if link else ''}",
+        )
+
+
+def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
+    """Any error as one for the runtime."""
+    where = f"attachment {key}" if key is not None and all(key) else ""
+    return _translated(error).at(attachment=key, context=where)
+
+
+def _translated(error: BaseException) -> CNIError:
+    match error:
+        case CNIError():
+            return error
+        case Conflict():
+            return InTheWay(str(error), "remove what is in the way, or choose another name or address")
+        case QueueFull() | DeadlineExceeded() | Stopped():
+            return TryAgainLater(str(error), "the node is busy; `netloom status` shows with what")
+        case InvalidNamespace() | InvalidPlan():
+            return InvalidNetns(str(error))
+        case Unsupported():
+            return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
+        case SysctlError():
+            return KernelRefused(str(error), "mend the network's `sysctl`, if it is from there")
+        case KernelError():
+            return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
+        case Unwritable():
+            return IOFailure(str(error), "look at the disk: space, permissions, errors")
+        case Damaged():
+            return IOFailure(
+                str(error),
+                "`netloom down`, put a copy back with `netloom journal restore FILE` or move the file away, "
+                "`netloom up`",
+            )
+        case Closed():
+            return TryAgainLater("the agent is stopping")
+        case JournalError():
+            return IOFailure(str(error))
+        case OSError():
+            return IOFailure(str(error), "look at the disk: space, permissions, errors")
+        case FailpointReached():
+            return InternalError(str(error))
+    report = "this is a defect of netloom: please report it"
+    kind = type(error).__name__
+    # Its text may be a value of the request's: who sent that may see it, and nobody else.
+    return InternalError(f"{kind}: {error}", report, discreet=f"{kind}; {report}")

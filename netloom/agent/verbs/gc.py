@@ -1,0 +1,117 @@
+"""GC by the runtime's word, and the agent's own: what nobody has any more is given back.
+
+The agent's own is careful: an attachment is valid until proven dead. Its path leads elsewhere or nowhere,
+and our end of the pair is gone, seen twice with some time in between; and its row must still be the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ...cni import AttachmentKey, CNIError, Failures
+from ...cni.skel import Request
+from ...failpoints import reach
+from ...journal import Attachment, Place, boottime
+from ...kernel.objects.link import link_names
+from ...ops.node.presence import leads_there
+from ..node import Node
+from ..server.subject import about
+from ..server.timer import Course
+from .delete import delete
+from .errors import explained
+
+log = logging.getLogger(__name__)
+
+
+async def collect(node: Node, request: Request, sent: int, course: Course) -> None:
+    """The GC verb: everything of this network goes that the runtime does not call valid.
+
+    `sent` is when, in nanoseconds since boot: what was attached later, the runtime could not know.
+    """
+    valid = request.valid_attachments
+    if valid is None:  # nothing was said of any: nothing can be judged
+        return
+    keep = {(it.container_id, it.ifname) for it in valid}
+    asked = _asked(sent)
+    places = await node.journal.ask(lambda ledger: ledger.places(request.network))
+    stale = [it.key for it in places if (it.key.container_id, it.key.ifname) not in keep]
+    course.lap("list")
+    reach("gc.listed")
+    failures = await _delete_all(node, stale, asked)
+    course.lap("delete")
+    reach("gc.done")
+    if failures:
+        raise failures[0] if len(failures) == 1 else Failures(failures)
+
+
+def _asked(sent: int) -> float:
+    """Now, if it was not said, or cannot be."""
+    now = boottime()
+    return min(sent, int(now * 1e9)) / 1e9 if sent > 0 else now
+
+
+async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> list[CNIError]:
+    """Those that were there when it was asked: a key may have come back since."""
+
+    async def one(key: AttachmentKey) -> CNIError | None:
+        try:
+            course = Course()
+            if await delete(node, key, None, course, sent_before=asked):
+                node.counters["collected"] += 1
+                node.tell("RELEASE", "the runtime's GC does not call it valid", course.attachment)
+            reach("gc.row")
+        except Exception as error:
+            return explained(error, key).at(context=f"failed to delete stale attachment {key}")
+        return None
+
+    # As many at a time as the dataplane takes well; it removes those that wait together at once.
+    failures: list[CNIError] = []
+    for start in range(0, len(keys), 64):
+        ended = await asyncio.gather(*map(one, keys[start : start + 64]))
+        failures += [error for error in ended if error is not None]
+    return failures
+
+
+class Collector:
+    """Finds attachments whose namespaces are gone."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._suspects: dict[int, float] = {}
+
+    async def round(self) -> list[AttachmentKey]:
+        """One look at all of them. Gives back which were released."""
+        node = self._node
+        missing = await asyncio.to_thread(self._missing)
+        node.replaced.intersection_update([it.id for it in missing])
+        links = await node.look(link_names) if missing else {}
+        gone = {it.id: it for it in missing if it.host_link not in links and not node.turns.is_busy(it.key)}
+        now = boottime()
+        self._suspects = {number: self._suspects.get(number, now) for number in gone}
+        ripe = [
+            gone[number] for number, since in self._suspects.items() if now - since >= node.settings.grace
+        ]
+        released = []
+        for place in ripe:
+            reach("collect.found")
+            course = Course()
+            if await self._is_same(place) and await delete(node, place.key, None, course, sent_before=now):
+                released.append(place.key)
+                node.counters["leaked"] += 1
+                node.tell("RELEASE", f"its namespace {place.netns} is gone", course.attachment)
+                key = place.key
+                log.info("%s is released: its namespace %s is gone", key, place.netns, extra=about(key))
+                reach("collect.done")
+        return released
+
+    def _missing(self) -> list[Place]:
+        places = self._node.journal.survey(lambda ledger: ledger.places())
+        return [it for it in places if it.state == "committed" and self._has_lost_its_namespace(it)]
+
+    async def _is_same(self, place: Place) -> bool:
+        found = await self._node.journal.ask(lambda ledger: ledger.find(place.key))
+        return found is not None and found.id == place.id and self._has_lost_its_namespace(found)
+
+    def _has_lost_its_namespace(self, it: Place | Attachment) -> bool:
+        return it.id in self._node.replaced or not leads_there(it)

@@ -1,0 +1,39 @@
+"""STATUS: whether an ADD would work now, and if not, why. Cheap: it is polled every few seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...cni import CNIError, NotAvailable
+from ...cni.skel import Request
+from ...ipam import Shortage
+from ...networks.config import network_of
+from ...networks.host import Lack
+from ...ops.health.shortage import shortage_of
+from ...ops.health.space import lack_of_space
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+async def status(node: Node, request: Request) -> None:
+    from ..conditions import blocking  # which `netloom status` need not load
+
+    try:
+        network = network_of(request)
+    except CNIError as error:
+        what = "the network's configuration cannot work"
+        raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
+    node.look_at_socket()
+    reasons = list(node.troubles.values())
+    if node.journal.trouble:
+        reasons.append(node.journal.trouble)
+    reasons += filter(None, [lack_of_space(node.settings.state_dir)])
+    reasons += [it.text for it in blocking(node.conditions, (pool.family for pool in network.pools))]
+    lacking: Lack | Shortage | None = node.host.lacks(network.pools, network.mtu)
+    if lacking is None and not reasons:  # else the journal may not be able to tell of addresses
+        lacking = node.journal.look(lambda ledger: shortage_of(network, node.host, ledger))
+    if lacking is not None:
+        reasons.append(str(lacking))
+    if reasons:
+        raise NotAvailable("; ".join(reasons), "`netloom status` tells more")

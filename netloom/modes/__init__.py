@@ -1,1 +1,0 @@
-"""From an attachment to a plan: pure functions, one module a mode."""

@@ -1,0 +1,1 @@
+"""From a network's config to an attachment's plan. No I/O."""

@@ -1,0 +1,408 @@
+"""The network configuration of `type: netloom`: the keys that it has, and what they may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, ValidationError
+
+from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField, wire
+from ..cni.learning import learned
+from ..cni.names import shortened, validate_ifname
+from ..cni.skel import Request
+from ..cni.spot import Complaint, complaint
+from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
+from ..kernel import InvalidObject
+from ..kernel.values import IPV6_MTU, packed_network, require_mac
+from ..workloads import Arguments
+from .features.options import (
+    Bandwidth,
+    BandwidthConfig,
+    MasqueradeConfig,
+    PortMapping,
+    as_named,
+    limits_of,
+    mappings_of,
+    masquerade_of,
+    settings_of,
+)
+from .features.wanted import Isolation, Limits, Masquerade
+
+# Every container has the first already; the others stand for all links in the kernel's settings.
+_TAKEN = frozenset({"lo", "all", "default"})
+DEFAULT_COOLDOWN = 130.0
+LONGEST_COOLDOWN = 86400.0
+_LONGEST_QUEUE = 1_000_000
+
+
+def _camel(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+# As other plugins spell them.
+_NAMES = {"txqlen": "txQLen"}
+
+
+class RouteConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    dst: str
+
+
+class _CniArgs(Struct, frozen=True, rename=_NAMES):
+    ips: tuple[str, ...] = ()
+    mac: str = ""
+    mtu: int | None = None
+    txqlen: int | None = None
+    sysctl: dict[str, str] = {}
+
+
+class _Args(Struct, frozen=True):
+    cni: _CniArgs = _CniArgs()
+
+
+class _RuntimeDNS(Struct, frozen=True):
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+class _RuntimeConfig(Struct, frozen=True, rename="camel"):
+    ips: tuple[str, ...] = ()
+    mac: str = ""
+    dns: _RuntimeDNS | None = None
+    port_mappings: tuple[PortMapping, ...] = ()
+    bandwidth: Bandwidth | None = None
+
+
+class _Keys(Struct, frozen=True, rename=lambda field: _NAMES.get(field) or _camel(field)):
+    pools: tuple[PoolConfig, ...] = ()
+    mode: Literal["routed"] = "routed"
+    mtu: int | None = None
+    cooldown: float = DEFAULT_COOLDOWN
+    default_route: bool | None = None
+    routes: tuple[RouteConfig, ...] = ()
+    interface: str | None = None
+    dns: DNS = DNS()
+    args: _Args = _Args()
+    runtime_config: _RuntimeConfig = _RuntimeConfig()
+    ipam: Any = None
+    port_mappings: Any = None
+    mac: str = ""
+    txqlen: int | None = None
+    ip_masq: bool | MasqueradeConfig = False
+    isolation: Isolation = "none"
+    bandwidth: BandwidthConfig = BandwidthConfig()
+    sysctl: dict[str, str] = {}
+
+
+# What may stand there, by the key.
+_VALID = {
+    "pools": 'a list, such as [{"cidr": "10.20.0.0/16"}]',
+    "cidr": 'a range, such as "10.20.0.0/16"',
+    "gateway": "an address",
+    "exclude": 'a list of addresses, CIDRs and ranges, such as ["10.20.0.0/24", "10.20.1.1-10.20.1.9"]',
+    "strategy": '"sequential", "random" or "embedded"',
+    "mode": '"routed"',
+    "mtu": "0, or a whole number from 576 to 65535",
+    "cooldown": f"a number of seconds from 0 to {LONGEST_COOLDOWN:.0f}",
+    "defaultRoute": "true or false",
+    "routes": 'a list, such as [{"dst": "192.168.0.0/16"}]',
+    "dst": 'a range, such as "192.168.0.0/16"',
+    "interface": "a name",
+    "dns": 'an object, such as {"nameservers": ["10.20.0.53"]}',
+    **dict.fromkeys(("nameservers", "search", "options", "servers", "searches"), "a list of strings"),
+    "domain": "a string",
+    "args": 'an object, such as {"cni": {"ips": ["10.20.7.7"]}}',
+    "ips": 'a list of addresses, such as ["10.20.7.7"]',
+    "mac": 'a MAC address, such as "02:00:00:00:00:07"',
+    "runtimeConfig": "an object with `ips`, `mac`, `dns`, `portMappings`, `bandwidth`",
+    "ipMasq": 'true, false, or an object such as {"ipv6": false, "except": ["192.168.0.0/16"]}',
+    **dict.fromkeys(("ipv4", "ipv6"), "true or false"),
+    "except": 'a list of ranges, such as ["192.168.0.0/16"]',
+    "isolation": '"none", "networks" or "containers"',
+    "bandwidth": 'an object, such as {"ingressRate": 100000000, "egressRate": 20000000}',
+    **dict.fromkeys(("ingressRate", "egressRate"), "a whole number of bits a second"),
+    **dict.fromkeys(("ingressBurst", "egressBurst"), "a whole number of bits"),
+    "sysctl": 'an object of strings, such as {"net.core.somaxconn": "500"}',
+    "txQLen": "a whole number from 0 to 1000000",
+    "portMappings": 'a list, such as [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]',
+    **dict.fromkeys(("hostPort", "containerPort"), "a whole number from 1 to 65535"),
+    "protocol": '"tcp", "udp" or "sctp"',
+    "hostIP": "an address of the host, or empty for all of them",
+}
+# Objects that have these keys and no others, by the key that they stand under.
+_MAY_HAVE: dict[str, type[Struct]] = {
+    "pools": PoolConfig,
+    "routes": RouteConfig,
+    "ipMasq": MasqueradeConfig,
+    "bandwidth": BandwidthConfig,
+}
+# Those that every plugin may have, beside ours.
+_COMMON = ("cniVersion", "name", "type", "capabilities", "prevResult")
+_ALIKE = 0.8
+
+
+class Network(Struct, frozen=True, kw_only=True):
+    """What an ADD asks for, checked; `text` is how it was written."""
+
+    pools: tuple[Pool, ...]
+    requested: tuple[bytes, ...]
+    cooldown: float
+    mtu: int | None
+    mac: str | None
+    default_route: bool | None
+    destinations: tuple[str, ...]
+    interface: str
+    dns: DNS
+    arguments: Arguments
+    text: bytes
+    txqlen: int | None
+    masquerade: Masquerade | None
+    isolation: Isolation
+    mappings: tuple[PortMapping, ...]
+    limits: Limits
+    settings: tuple[tuple[str, str], ...]
+
+    @property
+    def hash(self) -> str:
+        """Of all that was asked for, so that another ADD can be told from the same one again."""
+        import hashlib  # which only an ADD needs
+
+        return hashlib.sha256(self.text).hexdigest()[:32]
+
+
+def network_of(request: Request) -> Network:
+    """Raises a `CNIError` that names the key and its value."""
+    said = _said_by(request)
+    keys, pools = said.keys, said.pools
+    arguments = Arguments.parse(request.args)
+    interface = keys.interface or request.ifname
+    if interface in _TAKEN or "%" in interface:
+        raise InvalidEnvironment(
+            f"interface name is {interface}",
+            "the kernel has another use for it",
+            discreet="the kernel has another use for this interface name",
+        )
+    return Network(
+        pools=pools,
+        requested=requested_addresses(
+            arguments.ip or None, keys.args.cni.ips, keys.runtime_config.ips, pools
+        ),
+        cooldown=keys.cooldown,
+        mtu=said.mtu,
+        mac=_mac(keys, arguments),
+        default_route=keys.default_route,
+        destinations=said.destinations,
+        interface=interface,
+        dns=said.dns,
+        arguments=arguments,
+        txqlen=said.txqlen,
+        masquerade=said.masquerade,
+        isolation=keys.isolation,
+        mappings=said.mappings,
+        limits=said.limits,
+        settings=said.settings,
+        text=b"[%b,%b]" % (said.wanted, msgspec.json.encode(request.args)),
+    )
+
+
+class _Said(Struct, frozen=True):
+    """What a configuration says, whoever is attached. `wanted` is its text, as the hash has it."""
+
+    keys: _Keys
+    pools: tuple[Pool, ...]
+    destinations: tuple[str, ...]
+    dns: DNS
+    wanted: bytes
+    mtu: int | None
+    txqlen: int | None
+    masquerade: Masquerade | None
+    mappings: tuple[PortMapping, ...]
+    limits: Limits
+    settings: tuple[tuple[str, str], ...]
+
+
+# The same configuration comes with every container of a network. Small ones are kept, by their text.
+_known: dict[bytes, _Said] = {}
+_KNOWN_MAX = 64
+_SMALL = 1 << 14
+
+
+def _said_by(request: Request) -> _Said:
+    said = _known.get(request.source)
+    if said is None:
+        said = _judged(request.config)
+        if len(request.source) <= _SMALL:
+            if len(_known) >= _KNOWN_MAX:
+                _known.clear()
+            _known[request.source] = said
+    return said
+
+
+def _judged(config: dict[str, Any]) -> _Said:
+    keys = _keys(config)
+    if keys.ipam:
+        raise UnsupportedField(
+            "unsupported field ipam", "netloom gives addresses itself: say which in `pools`"
+        )
+    if keys.port_mappings:
+        raise UnsupportedField(
+            "unsupported field portMappings",
+            "runtimes say which ports a container gets: declare the capability `portMappings`",
+        )
+    of_args = keys.args.cni
+    mtu = keys.mtu if of_args.mtu is None else of_args.mtu
+    if mtu is not None and not (mtu == 0 or 576 <= mtu <= 65535):
+        raise InvalidConfig(f"mtu {mtu} is not from 576 to 65535")
+    txqlen = keys.txqlen if of_args.txqlen is None else of_args.txqlen
+    if txqlen is not None and not 0 <= txqlen <= _LONGEST_QUEUE:
+        raise InvalidConfig(f"txQLen {txqlen} is not from 0 to {_LONGEST_QUEUE}")
+    if not 0 <= keys.cooldown <= LONGEST_COOLDOWN:
+        raise InvalidConfig(f"cooldown {keys.cooldown} is not from 0 to {LONGEST_COOLDOWN:.0f} seconds")
+    pools = _pools(keys, config)
+    if 0 < (mtu or 0) < IPV6_MTU and any(pool.family == 6 for pool in pools):
+        raise InvalidConfig(f"mtu {mtu} is too small for IPv6, which needs {IPV6_MTU}")
+    if keys.interface is not None:
+        validate_ifname(keys.interface)
+    destinations = tuple(_destination(route.dst) for route in keys.routes)
+    return _Said(
+        keys=keys,
+        pools=pools,
+        destinations=destinations,
+        dns=_dns(keys),
+        wanted=_wanted(config),
+        mtu=mtu or None,
+        txqlen=txqlen,
+        masquerade=masquerade_of(keys.ip_masq),
+        mappings=mappings_of(keys.runtime_config.port_mappings),
+        limits=limits_of(keys.bandwidth, keys.runtime_config.bandwidth),
+        settings=settings_of({**keys.sysctl, **of_args.sysctl}),
+    )
+
+
+def _pools(keys: _Keys, config: Mapping[str, Any]) -> tuple[Pool, ...]:
+    """Whoever has none has often misspelled the key."""
+    try:
+        return parse_pools(keys.pools)
+    except InvalidConfig as error:
+        meant = [(key, name) for key, name in misspelled(config) if name == "pools"]
+        if keys.pools or not meant:
+            raise
+        raise Misspelled(error.msg, *meant[0]) from None
+
+
+def _keys(config: dict[str, Any]) -> _Keys:
+    given = {key: value for key, value in config.items() if value is not None}
+    if "runtimeConfig" in given:
+        given["runtimeConfig"] = as_named(given["runtimeConfig"])
+    try:
+        return msgspec.convert(given, learned(_Keys))
+    except ValidationError as cause:
+        said, discreet = _in_our_words(complaint(cause), given)
+        what = "invalid network config"
+        raise InvalidConfig(f"{what}: {said}", discreet=f"{what}: {discreet}") from None
+
+
+def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
+    """Which value is there, and what may be; and the same without the value."""
+    path = wrong.place
+    value: Any = config
+    steps = re.findall(r"[^.\[\]]+", path)
+    for step in steps:
+        value = value[int(step) if isinstance(value, list) else step]
+    if wrong.missing:
+        text = f"{path} has no `{wrong.missing}`, and needs one: {_VALID[wrong.missing]}"
+        return text, text
+    if wrong.unknown:
+        known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
+        text = f"{path} has a key `{shortened(wrong.unknown)}`, and may have {', '.join(known)}"
+        return text, text
+    key = next(step for step in reversed(steps) if step in _VALID)
+    valid = f", and must be {_VALID[key]}" if key == steps[-1] else f"; {key} is {_VALID[key]}"
+    shown = shortened(_as_written(value))
+    return f"{path} is {shown}{valid}", f"{path} is {wire.json_type(value)}{valid}"
+
+
+def _as_written(value: object) -> str:
+    import json  # which only an error has to wait for
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+class Misspelled(InvalidConfig):
+    """What is missing stands under another key."""
+
+    def __init__(self, msg: str, key: str, meant: str) -> None:
+        super().__init__(msg, hint(key, meant))
+        self.key = key
+
+
+def hint(key: str, meant: str) -> str:
+    return f"unknown key `{shortened(key)}`; did you mean `{meant}`?"
+
+
+@cache
+def _known_keys() -> frozenset[str]:
+    return frozenset({field.encode_name for field in msgspec.structs.fields(_Keys)}.union(_COMMON))
+
+
+def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Unknown keys that look like one of ours; with that one."""
+    unknown = config.keys() - (known := _known_keys())
+    if not unknown:
+        return []
+    from difflib import get_close_matches  # likewise
+
+    by_lower = {name.lower(): name for name in known}
+    found = []
+    for key in unknown:
+        alike = get_close_matches(key.lower(), by_lower, n=1, cutoff=_ALIKE)
+        if alike:
+            found.append((key, by_lower[alike[0]]))
+    return sorted(found)
+
+
+def _mac(keys: _Keys, arguments: Arguments) -> str | None:
+    mac = (
+        (keys.runtime_config.mac or keys.args.cni.mac or arguments.mac or keys.mac).lower().replace("-", ":")
+    )
+    try:
+        require_mac(mac or None)
+    except InvalidObject as cause:
+        raise InvalidConfig(str(cause), discreet=f"mac must be {_VALID['mac']}") from None
+    if mac == "00:00:00:00:00:00":
+        raise InvalidConfig(f"{mac} is no MAC address that a link can have")
+    return mac or None
+
+
+def _destination(text: str) -> str:
+    try:
+        packed_network(text)
+    except InvalidObject as cause:
+        raise InvalidConfig(f"routes: {cause}", discreet=f"routes: dst must be {_VALID['dst']}") from None
+    return text
+
+
+def _dns(keys: _Keys) -> DNS:
+    """What the runtime says at this invocation goes before what the network says."""
+    said = keys.runtime_config.dns
+    if said is None:
+        return keys.dns
+    return DNS(
+        nameservers=said.servers or keys.dns.nameservers,
+        domain=keys.dns.domain,
+        search=said.searches or keys.dns.search,
+        options=said.options or keys.dns.options,
+    )
+
+
+def _wanted(config: dict[str, Any]) -> bytes:
+    """What the operator and the caller want, and not what plugins before ours did."""
+    wanted = {
+        key: value for key, value in config.items() if key != "prevResult" and not key.startswith("cni.dev/")
+    }
+    return msgspec.json.encode(wanted, order="deterministic")

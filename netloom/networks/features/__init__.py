@@ -1,0 +1,1 @@
+"""What a network can have besides addresses: masquerade, host ports, bandwidth, isolation, sysctls."""

@@ -1,0 +1,52 @@
+"""Limits: how fast a container may send and receive.
+
+What it receives waits on the host's end of its pair. What it sends is led through a link of its own for that,
+on the host: a queue in the container could be taken away from inside.
+"""
+
+from __future__ import annotations
+
+from ...kernel import Ifb, Ingress, Object, Plan, Redirect, Shaper, Up
+from ..names import queue_of
+from .wanted import Limit, Limits
+
+# In seconds of the rate: what may come at once, and what may wait.
+_BURST = 0.02
+_WAITING = 0.05
+# In bytes. A sender hands over as much as this in one piece, and should not lose most of it.
+_PIECE = 1 << 16
+
+
+def objects(it: Limits, host_link: str, mtu: int) -> list[Object]:
+    """They stand before the link is up."""
+    made: list[Object] = []
+    if it.ingress is not None:
+        made.append(_shaper(host_link, it.ingress, mtu))
+    if it.egress is not None:
+        queue = queue_of(host_link)
+        made += [
+            Ifb(queue, mtu=mtu),
+            _shaper(queue, it.egress, mtu),
+            Up(queue, link_local=False),
+            Ingress(host_link),
+            Redirect(host_link, queue),
+        ]
+    return made
+
+
+def _shaper(link: str, limit: Limit, mtu: int) -> Shaper:
+    rate = limit.rate // 8
+    burst = max(limit.burst // 8 or int(rate * _BURST), 2 * mtu)
+    return Shaper(link, rate=rate, burst=burst, limit=burst + max(int(rate * _WAITING), _PIECE))
+
+
+def described(plan: Plan) -> dict[str, int] | None:
+    """What a plan says of them, in the words of the capability; None if nothing is limited."""
+    found: dict[str, int] = {}
+    links = {it.link for it in plan.objects if isinstance(it, Redirect)}
+    queues = {queue_of(link) for link in links}
+    for it in plan.objects:
+        if isinstance(it, Shaper):
+            direction = "egress" if it.link in queues else "ingress"
+            found |= {f"{direction}Rate": it.rate * 8, f"{direction}Burst": it.burst * 8}
+    return found or None

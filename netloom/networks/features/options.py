@@ -1,0 +1,228 @@
+"""What a network's configuration and the runtime say of NAT, host ports, limits and settings, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from ... import kernel
+from ...cni import InvalidConfig
+from ...cni.names import shortened
+from ...kernel import InvalidObject
+from ...kernel.values import packed_ip, packed_network, shown_ip
+from .sysctls import IFNAME, is_allowed, path_of
+from .wanted import BOUNDLESS, FASTEST, SLOWEST, HostPort, Limit, Limits, Masquerade
+
+if TYPE_CHECKING:
+    from ..modes.routed import Assigned
+
+# Protocol, port, address of the host, and whether it is IPv6.
+Port: TypeAlias = tuple[str, int, str, bool]
+
+# First bytes of addresses of groups, by their length; and how an IPv4 address looks that is written as IPv6.
+_GROUPS = {4: range(224, 256), 16: range(255, 256)}
+_MAPPED = bytes(10) + b"\xff\xff"
+
+_PROTOCOLS = ("tcp", "udp", "sctp")
+_ANY = ("0.0.0.0", "::")
+# What the masquerade of a network leaves alone is a rule each.
+_MOST_EXCEPTIONS = 256
+# Of one container. Every look at it compares them all, and an ADD of so many takes 0.4 s.
+_MOST_PORTS = 5000
+# In seconds of the rate. The kernel could keep 274.
+_LONGEST_BURST = 60
+
+
+class MasqueradeConfig(Struct, frozen=True, forbid_unknown_fields=True, rename={"exceptions": "except"}):
+    ipv4: bool = True
+    ipv6: bool = True
+    exceptions: tuple[str, ...] = ()
+
+
+class Bandwidth(Struct, frozen=True, rename="camel"):
+    """Bits, as the capability has it. 0: no limit."""
+
+    ingress_rate: int = 0
+    ingress_burst: int = 0
+    egress_rate: int = 0
+    egress_burst: int = 0
+
+
+class BandwidthConfig(Bandwidth, frozen=True, forbid_unknown_fields=True):
+    """Of a network."""
+
+
+class PortMapping(
+    Struct,
+    frozen=True,
+    rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"},
+):
+    """As runtimes send it. Once it is checked, `protocol` is in lower case, and `host_ip` as nft shows it."""
+
+    host_port: int
+    container_port: int
+    protocol: str = "tcp"
+    host_ip: str = ""
+
+    def __str__(self) -> str:
+        where = f" of {self.host_ip}" if self.host_ip else ""
+        return f"host port {self.host_port}/{self.protocol}{where}"
+
+
+# A capability, its list, an object in it, a list there.
+_DEEPEST = 4
+_NAMES = {
+    name.lower(): name
+    for name in (
+        *(field.encode_name for kind in (PortMapping, Bandwidth) for field in fields(kind)),
+        *("servers", "searches", "options"),
+    )
+}
+
+
+def as_named(value: Any, depth: int = _DEEPEST) -> Any:
+    """What a runtime gives, with the names that we have for it, and without what is null.
+
+    Those written in Go spell them as their structs do, `HostPort`: Go itself reads either. And they say
+    null where they have nothing to say.
+    """
+    if not depth or not isinstance(value, list | dict):
+        return value
+    if isinstance(value, list):
+        return [as_named(it, depth - 1) for it in value if it is not None]
+    given = {key: as_named(it, depth - 1) for key, it in value.items() if it is not None}
+    renamed = {_NAMES.get(key.lower(), key): it for key, it in given.items()}
+    return renamed | {key: it for key, it in given.items() if key in renamed}
+
+
+def masquerade_of(said: bool | MasqueradeConfig) -> Masquerade | None:
+    if isinstance(said, bool):
+        return Masquerade() if said else None
+    if len(said.exceptions) > _MOST_EXCEPTIONS:
+        raise InvalidConfig(
+            f"ipMasq.except has {len(said.exceptions)} ranges, and may have {_MOST_EXCEPTIONS}: join some"
+        )
+    for cidr in said.exceptions:
+        try:
+            packed_network(cidr)
+        except InvalidObject as cause:
+            raise InvalidConfig(f"ipMasq.except: {cause}", discreet="ipMasq.except has no range") from None
+    if not said.ipv4 and not said.ipv6:
+        return None
+    return Masquerade(
+        ipv4=said.ipv4, ipv6=said.ipv6, exceptions=tuple(dict.fromkeys(map(_whole, said.exceptions)))
+    )
+
+
+def _whole(cidr: str) -> str:
+    """As the kernel would write it, so that the same range is the same text."""
+    packed, prefix = packed_network(cidr)
+    return f"{shown_ip(packed)}/{prefix}"
+
+
+def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
+    if len(said) > _MOST_PORTS:
+        raise InvalidConfig(f"portMappings has {len(said)} ports, and may have {_MOST_PORTS}")
+    found: dict[PortMapping, None] = {}
+    for given in said:
+        it = replace(given, protocol=given.protocol.lower(), host_ip=_host_ip(given.host_ip))
+        if it.protocol not in _PROTOCOLS:
+            known = f"is none of {', '.join(_PROTOCOLS)}"
+            raise InvalidConfig(
+                f"portMappings: protocol {shortened(given.protocol)!r} {known}",
+                discreet=f"portMappings: protocol {known}",
+            )
+        for name, port in (("hostPort", it.host_port), ("containerPort", it.container_port)):
+            if not 1 <= port <= 65535:
+                raise InvalidConfig(f"portMappings: {name} {port} is not from 1 to 65535")
+        found[it] = None
+    return tuple(found)
+
+
+def _host_ip(text: str) -> str:
+    if not text:
+        return ""
+    try:
+        packed = packed_ip(text)
+    except InvalidObject as cause:
+        raise InvalidConfig(
+            f"portMappings: hostIP {cause}", discreet="portMappings: hostIP is no IP address"
+        ) from None
+    if packed[0] in _GROUPS[len(packed)] or packed.startswith(_MAPPED):
+        raise InvalidConfig(f"portMappings: hostIP {text} is no address that a host can have")
+    return shown_ip(packed)
+
+
+def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[HostPort, ...]:
+    """Each mapping in the families that it is for: that of its host's address, or all that there are."""
+    first = {address.is_ipv4: address.ip for address in reversed(addresses)}
+    ports: dict[Port, HostPort] = {}
+    for it in mappings:
+        wanted = (True, False) if not it.host_ip else (":" not in it.host_ip,)
+        there = [first[ipv4] for ipv4 in wanted if ipv4 in first]
+        if not there:
+            family = "IPv4" if wanted[0] else "IPv6"
+            raise InvalidConfig(
+                f"{it} leads nowhere: the container has no {family} address",
+                f"give the network an {family} pool, or map the port of an address of the other family",
+            )
+        for ip in there:
+            port = HostPort(
+                protocol=it.protocol,  # type: ignore[arg-type]
+                host_port=it.host_port,
+                ip=ip,
+                port=it.container_port,
+                host_ip="" if it.host_ip in _ANY else it.host_ip,
+            )
+            other = ports.setdefault((port.protocol, port.host_port, port.host_ip, ":" in ip), port)
+            if other != port:
+                raise InvalidConfig(f"portMappings: {it} leads to {other.port} and to {port.port} at once")
+    return tuple(ports.values())
+
+
+def limits_of(said: Bandwidth, runtime: Bandwidth | None) -> Limits:
+    """What the runtime says of a direction goes before what the network says."""
+    both = [it for it in (runtime, said) if it is not None]
+    ingress = [_limit("ingress", it.ingress_rate, it.ingress_burst) for it in both]
+    egress = [_limit("egress", it.egress_rate, it.egress_burst) for it in both]
+    return Limits(next(filter(None, ingress), None), next(filter(None, egress), None))
+
+
+def _limit(name: str, rate: int, burst: int) -> Limit | None:
+    if burst and not rate:
+        raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, and {name}Rate is not given")
+    if not rate:
+        return None
+    if not SLOWEST <= rate <= FASTEST:
+        raise InvalidConfig(f"bandwidth: {name}Rate {rate} is not from {SLOWEST} to {FASTEST} bits a second")
+    if burst < 0:
+        raise InvalidConfig(f"bandwidth: {name}Burst {burst} is negative")
+    if burst >= BOUNDLESS:
+        burst = 0
+    if burst > rate * _LONGEST_BURST:
+        raise InvalidConfig(
+            f"bandwidth: {name}Burst {burst} lasts over {_LONGEST_BURST} s at {name}Rate {rate}",
+            "leave it out for one that suits the rate",
+        )
+    return Limit(rate, burst)
+
+
+def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    settings: dict[str, str] = {}
+    for name, value in said.items():
+        path = path_of(name)
+        if not is_allowed(path):
+            raise InvalidConfig(
+                f"sysctl {shortened(name)!r} is none that a network may set",
+                f"the reference of networks lists them; those of the interface are of {IFNAME}",
+                discreet="sysctl has a name that a network may not set",
+            )
+        try:
+            kernel.Sysctl(path, value, on="attachment")
+        except InvalidObject as cause:
+            raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has no value") from None
+        settings[path] = value
+    return tuple(settings.items())

@@ -1,0 +1,55 @@
+"""Settings (sysctls) that a network may give its containers: those of their own namespace, and none by which
+what netloom has set up there would no longer hold."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from ... import kernel
+
+# Stands for the interface's name, as in the reference plugin `tuning`.
+IFNAME = "IFNAME"
+
+ALLOWED = (
+    "net/core/somaxconn",
+    "net/ipv4/conf/all/*",
+    "net/ipv4/conf/IFNAME/*",
+    "net/ipv4/icmp_*",
+    "net/ipv4/igmp_*",
+    "net/ipv4/ip_*",
+    "net/ipv4/neigh/IFNAME/*",
+    "net/ipv4/ping_group_range",
+    "net/ipv4/tcp_*",
+    "net/ipv4/udp_*",
+    "net/ipv4/vs/*",
+    "net/ipv6/conf/all/*",
+    "net/ipv6/conf/IFNAME/*",
+    "net/ipv6/neigh/IFNAME/*",
+    "net/netfilter/nf_conntrack_*",
+    "net/unix/max_dgram_qlen",
+)
+REFUSED = ("*/route_localnet", "*/disable_ipv6")
+
+
+def path_of(name: str) -> str:
+    """With slashes, whichever way it was written: a name that has one has no dots between its parts."""
+    return name if "/" in name else name.replace(".", "/")
+
+
+def is_allowed(path: str) -> bool:
+    parts = path.split("/")
+    return (
+        ".." not in parts
+        and any(fnmatchcase(path, pattern) and _as_deep(path, pattern) for pattern in ALLOWED)
+        and not any(fnmatchcase(path, pattern) for pattern in REFUSED)
+    )
+
+
+def _as_deep(path: str, pattern: str) -> bool:
+    return path.count("/") == pattern.count("/")
+
+
+def setting(path: str, value: str, ifname: str) -> kernel.Sysctl:
+    return kernel.Sysctl(
+        "/".join(ifname if part == IFNAME else part for part in path.split("/")), value, on="attachment"
+    )

@@ -1,0 +1,107 @@
+"""What an attachment has to know of the host that it is made on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ..ipam import Pool
+from ..kernel.neighbourhood import Machine
+from ..kernel.values import IPV6_MTU
+from .features.wanted import HostPort
+
+DEFAULT_MTU = 1500
+
+
+_WORDS = {
+    "gateway": "the host's gateway on {link}",
+    "resolver": "the host's DNS server on {link}",
+    "neighbour": "a machine on {link}",
+}
+
+
+class Lack(Struct, frozen=True):
+    """What a network needs and this host does not have; and what to do about it."""
+
+    text: str
+    next: str
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.next}"
+
+
+class Host(Struct, frozen=True):
+    """`addresses` are its own: no container may get one of them, since nobody could reach it.
+
+    `ipv6` is whether the kernel has it at all, `ipv6_switch` the setting that keeps it from new links.
+    `orphans` are links of ours that no attachment has, each with the addresses that are routed to it: a
+    container may use them, so they stay reserved. So do `orphan_ports`, the ports of the host that lead to
+    an orphan, each with its link. `neighbours` are machines beside the host, by address: a container with
+    the address of one would take it from the host, as the host's route to it is narrower.
+    """
+
+    mtu: int = DEFAULT_MTU
+    uplink: str = ""
+    ipv6: bool = True
+    ipv6_switch: str = ""
+    addresses: frozenset[bytes] = frozenset()
+    orphans: Mapping[str, frozenset[bytes]] = {}
+    orphan_ports: Sequence[tuple[HostPort, str]] = ()
+    neighbours: Mapping[bytes, Machine] = {}
+
+    @property
+    def reserved(self) -> frozenset[bytes]:
+        """Addresses that are not given because of the host: its own, and those of its neighbours."""
+        return self.addresses.union(self.neighbours) if self.neighbours else self.addresses
+
+    def taken(self, own: str = "") -> frozenset[bytes]:
+        """Addresses that are not given. What is routed to `own`, which is made anew, is not among them."""
+        return self.reserved | self.orphaned(own) if self.orphans else self.reserved
+
+    def orphaned(self, own: str = "") -> frozenset[bytes]:
+        """Those of them that are routed to orphans."""
+        return frozenset().union(*(ips for link, ips in self.orphans.items() if link != own))
+
+    def neighbour_with(self, ip: bytes) -> str:
+        """Who beside the host has an address, for people; empty: no machine that is known."""
+        found = self.neighbours.get(ip)
+        return "" if found is None else _WORDS[found.role].format(link=found.link)
+
+    def orphan_with(self, ip: bytes, own: str = "") -> str | None:
+        """The orphan that an address is routed to."""
+        return next((link for link, ips in self.orphans.items() if ip in ips and link != own), None)
+
+    def orphan_with_port(self, wanted: HostPort, own: str = "") -> str | None:
+        """The orphan that a port of the host leads to. A port of all addresses is in the way of any."""
+        for port, holder in self.orphan_ports:
+            if holder == own or holder not in self.orphans or port.is_ipv6 != wanted.is_ipv6:
+                continue
+            is_same = (port.protocol, port.host_port) == (wanted.protocol, wanted.host_port)
+            if is_same and ("" in (port.host_ip, wanted.host_ip) or port.host_ip == wanted.host_ip):
+                return holder
+        return None
+
+    def lacks(self, pools: Sequence[Pool], mtu: int | None) -> Lack | None:
+        """Why no container can have addresses of these pools here; None if one can."""
+        pool = next((pool.cidr for pool in pools if pool.family == 6), None)
+        if pool is None:
+            return None
+        if not self.ipv6:
+            return Lack(
+                f"this kernel has no IPv6, which pool {pool} needs",
+                "start it without ipv6.disable=1, or remove the pool from the network",
+            )
+        if self.ipv6_switch:
+            return Lack(
+                f"IPv6, which pool {pool} needs, is switched off on this host ({self.ipv6_switch} is 1)",
+                f"switch it on (sysctl -w {self.ipv6_switch}=0), or remove the pool from the network",
+            )
+        if (mtu or self.mtu) < IPV6_MTU:
+            return Lack(
+                f"the host's way out, {self.uplink}, takes packets of {self.mtu} bytes, and pool {pool} "
+                f"needs {IPV6_MTU}, as all IPv6",
+                f"raise its MTU, give the network an `mtu` of {IPV6_MTU}, or remove the pool from the "
+                "network",
+            )
+        return None

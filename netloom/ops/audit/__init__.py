@@ -1,0 +1,1 @@
+"""Compares journal, pools and kernel, and says where they disagree. Reads only."""

@@ -1,0 +1,276 @@
+"""The traffic that containers need, as model packets at every hook that it passes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ...api.findings import Severity
+from ...kernel import Namespace, Refused
+from ...kernel.errors import ABSENT
+from ...kernel.netfilter.field import Field
+from ...kernel.netfilter.packet import DNAT, ESTABLISHED, LOCAL, NEW, SNAT, TCP, UNICAST, Hook, Link, Packet
+from ...kernel.netlink import address
+from ...kernel.uplink import uplink_of
+from ...networks.names import PREFIX
+from ...networks.table import HOST4, HOST6
+
+Family: TypeAlias = Literal[4, 6]
+
+# Any two links of containers. No link of the host has such an index.
+CONTAINERS = f"{PREFIX}*"
+_ONE, _OTHER = Link(f"{PREFIX}00000000001", 0x7FFFFFF1), Link(f"{PREFIX}00000000002", 0x7FFFFFF2)
+# Root servers: their addresses are nobody's own.
+_FAR_AWAY: Mapping[Family, str] = {4: "198.41.0.4", 6: "2001:503:ba3e::2:30"}
+_LENT: Mapping[Family, str] = {4: HOST4, 6: HOST6}
+_SOCKET_FAMILIES: Mapping[Family, int] = {4: 2, 6: 10}
+_GLOBAL = 0
+
+FORWARDED: tuple[Hook, ...] = ("prerouting", "forward", "postrouting")
+TO_HOST: tuple[Hook, ...] = ("prerouting", "input")
+FROM_HOST: tuple[Hook, ...] = ("output", "postrouting")
+
+# Priorities at which the kernel begins to track connections, and at which addresses are translated.
+_TRACKED, _DNAT, _SNAT = -200, -95, 100
+
+
+class Traffic(Struct, frozen=True):
+    """A kind of traffic. `severity` is that of a firewall that drops all of it."""
+
+    what: str
+    severity: Severity
+
+
+BETWEEN = Traffic("traffic between containers", "error")
+OUT = Traffic("traffic from containers to the outside", "error")
+PORTS = Traffic("traffic from the outside to host ports", "warning")
+INTO_HOST = Traffic("traffic from containers to the host", "warning")
+OF_HOST = Traffic("traffic from the host to containers", "error")
+
+
+class Flow(Struct, frozen=True, kw_only=True):
+    """Packets of one kind and one direction. `pool` is what people know the containers by.
+
+    `arrives_for` is the destination before it is translated, and `leaves_from` the source afterwards; None is
+    as it was. `links` are the containers' links, as a pattern of nft.
+    """
+
+    traffic: Traffic
+    family: Family
+    pool: str
+    hooks: tuple[Hook, ...]
+    source: Field
+    destination: Field
+    iif: Link | None = None
+    oif: Link | None = None
+    source_type: int = UNICAST
+    destination_type: int = UNICAST
+    protocol: int = TCP
+    ports: tuple[Field, Field] = (Field.open(2), Field.open(2))
+    icmp: int | None = None
+    is_reply: bool = False
+    nat: int = 0
+    arrives_for: Field | None = None
+    leaves_from: Field | None = None
+    # What the host sends to a host port is for the loopback until it is translated, and `output` sees that.
+    through: Link | None = None
+    links: str = CONTAINERS
+
+    def at(self, hook: Hook, priority: int) -> Packet:
+        """As a chain sees it that has this priority at a hook."""
+        source, destination, destination_type = self.source, self.destination, self.destination_type
+        oif = self.through or self.oif if hook == "output" else self.oif
+        if hook in ("prerouting", "output") and priority < _DNAT and self.arrives_for is not None:
+            destination, destination_type = self.arrives_for, LOCAL
+        if hook == "postrouting" and priority > _SNAT and self.leaves_from is not None:
+            source = self.leaves_from
+        return Packet(
+            family=self.family,
+            hook=hook,
+            iif=None if hook == "output" or "output" in self.hooks else self.iif,
+            oif=None if hook in ("prerouting", "input") else oif,
+            source=source,
+            destination=destination,
+            source_type=self.source_type,
+            destination_type=destination_type,
+            protocol=self.protocol,
+            ports=self.ports,
+            icmp=self.icmp,
+            state=self.state,
+            is_tracked=hook not in ("prerouting", "output") or priority > _TRACKED,
+            is_reply=self.is_reply,
+            nat=self.nat,
+        )
+
+    @property
+    def state(self) -> int:
+        return ESTABLISHED if self.is_reply else NEW
+
+    def answered(self) -> Flow:
+        """What comes back. A connection that was translated is so in both directions."""
+        back = {"input": FROM_HOST, "output": TO_HOST}
+        hooks = next((back[it] for it in self.hooks if it in back), FORWARDED)
+        return Flow(
+            traffic=self.traffic,
+            family=self.family,
+            pool=self.pool,
+            hooks=hooks,
+            source=self.destination,
+            destination=self.source,
+            iif=self.oif,
+            oif=self.iif,
+            source_type=self.destination_type,
+            destination_type=self.source_type,
+            protocol=self.protocol,
+            ports=self.ports[::-1],
+            icmp=_ANSWERS.get(self.icmp) if self.icmp is not None else None,
+            is_reply=True,
+            nat=self.nat,
+            arrives_for=self.leaves_from,
+            leaves_from=self.arrives_for,
+            links=self.links,
+        )
+
+
+_ANSWERS = {8: 0, 128: 129}
+
+
+class Around(Struct, frozen=True):
+    """What of a node decides which traffic there is.
+
+    `pools` are CIDRs with whether containers of them may talk to each other; `has_ports` is whether a
+    container has a host port.
+    """
+
+    pools: tuple[tuple[str, bool], ...]
+    uplinks: tuple[tuple[Family, Link], ...]
+    addresses: tuple[tuple[Family, str], ...]
+    has_ports: bool
+
+
+def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: bool) -> Around:
+    """`pools` are CIDRs, with whether their networks keep containers apart."""
+    shared: dict[str, bool] = {}
+    for cidr, keeps_apart in pools:
+        shared[cidr] = shared.get(cidr, False) or not keeps_apart
+    families: tuple[Family, ...] = (4, 6)
+    uplinks: list[tuple[Family, Link]] = []
+    for family in families:
+        found = uplink_of(host, _SOCKET_FAMILIES[family])
+        if found is not None and not found.link.startswith(PREFIX):
+            try:
+                uplinks.append((family, Link(found.link, host.route.index(found.link))))
+            except Refused:  # it went meanwhile
+                continue
+    return Around(
+        pools=tuple(sorted(shared.items())),
+        uplinks=tuple(uplinks),
+        addresses=tuple((it, _address(host, it, dict(uplinks).get(it))) for it in families),
+        has_ports=has_ports,
+    )
+
+
+def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
+    """One that containers call the host by: that of the uplink if it has one."""
+    try:
+        listed = host.route.dump(address.GET, address.of_link(0, _SOCKET_FAMILIES[family]))
+    except Refused as refused:
+        if refused.errno not in ABSENT:
+            raise
+        listed = []
+    found = [it for it in map(address.decode, listed) if it.scope == _GLOBAL]
+    best = next((it for it in found if uplink is not None and it.index == uplink.index), None)
+    chosen = best or next(iter(found), None)
+    return _LENT[family] if chosen is None else chosen.address
+
+
+def flows_of(it: Around, link: str = "") -> Iterator[Flow]:
+    """With `link`, those of the container that has this link."""
+    one = Link(link, _ONE.index) if link else _ONE
+    uplinks, addresses = dict(it.uplinks), dict(it.addresses)
+    for cidr, may_talk in it.pools:
+        network = ipaddress.ip_network(cidr, strict=False)
+        family: Family = 4 if network.version == 4 else 6
+        shown = str(network.network_address) if network.num_addresses == 1 else cidr
+        own, host = Field.network(network), field_of(addresses[family])
+        asked: list[Flow] = []
+        if may_talk:
+            asked.append(
+                Flow(
+                    traffic=BETWEEN,
+                    family=family,
+                    pool=shown,
+                    hooks=FORWARDED,
+                    source=own,
+                    destination=own,
+                    iif=one,
+                    oif=_OTHER,
+                )
+            )
+        if family in uplinks:
+            asked += _outside(family, shown, own, one, uplinks[family], has_ports=it.has_ports)
+        asked.append(
+            Flow(
+                traffic=INTO_HOST,
+                family=family,
+                pool=shown,
+                hooks=TO_HOST,
+                source=own,
+                destination=host,
+                iif=one,
+                destination_type=LOCAL,
+            )
+        )
+        asked.append(
+            Flow(
+                traffic=OF_HOST,
+                family=family,
+                pool=shown,
+                hooks=FROM_HOST,
+                source=host,
+                destination=own,
+                oif=one,
+                source_type=LOCAL,
+            )
+        )
+        for flow in asked:
+            yield flow
+            yield flow.answered()
+
+
+def _outside(
+    family: Family, shown: str, own: Field, one: Link, uplink: Link, *, has_ports: bool
+) -> Iterator[Flow]:
+    far, anything = field_of(_FAR_AWAY[family]), Field.open(own.size)
+    yield Flow(
+        traffic=OUT,
+        family=family,
+        pool=shown,
+        hooks=FORWARDED,
+        source=own,
+        destination=far,
+        iif=one,
+        oif=uplink,
+        nat=SNAT,
+        leaves_from=anything,
+    )
+    if has_ports:
+        yield Flow(
+            traffic=PORTS,
+            family=family,
+            pool=shown,
+            hooks=FORWARDED,
+            source=far,
+            destination=own,
+            iif=uplink,
+            oif=one,
+            nat=DNAT,
+            arrives_for=anything,
+        )
+
+
+def field_of(ip: str) -> Field:
+    return Field.of(ipaddress.ip_address(ip).packed)

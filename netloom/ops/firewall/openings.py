@@ -1,0 +1,190 @@
+"""The commands that open a firewall for containers, in the words of the program that manages it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from ...kernel.netfilter.packet import DNAT, Hook
+from ...kernel.netfilter.rules import BaseChain
+from ...kernel.netfilter.trace import Traced
+from .flows import Flow
+
+_What: TypeAlias = Literal["all", "answers", "translated", "local"]
+
+_HOOK_CHAINS: dict[Hook, str] = {
+    "prerouting": "PREROUTING",
+    "input": "INPUT",
+    "forward": "FORWARD",
+    "output": "OUTPUT",
+    "postrouting": "POSTROUTING",
+}
+_IPTABLES_TABLES = frozenset({"filter", "mangle", "raw", "security"})
+# Chains of ufw with a person's rules, of either family.
+_UFW_USERS = tuple(f"{ufw}-user-{way}" for ufw in ("ufw", "ufw6") for way in ("input", "output", "forward"))
+_DOCKER = "DOCKER-USER"
+_FIREWALLD_CHAINS = frozenset({"INPUT_ZONES", "FORWARD_ZONES", "FORWARD_IN_ZONES"})
+# Priorities at which the kernel begins to track connections, and behind which host ports are translated.
+_TRACKED, _DNAT = -200, -95
+_SAVE = "save them where this firewall keeps its rules, so that they outlast a reboot"
+_NFT_WHAT = {
+    "all": "", "answers": " ct state established,related", "translated": " ct status dnat",
+    "local": " fib daddr type local",
+}  # fmt: skip
+_IPTABLES_WHAT = {
+    "all": "", "answers": " -m conntrack --ctstate RELATED,ESTABLISHED",
+    "translated": " -m conntrack --ctstate DNAT", "local": " -m addrtype --dst-type LOCAL",
+}  # fmt: skip
+
+
+class Dropped(NamedTuple):
+    flow: Flow
+    traced: Traced
+
+
+class Firewall(NamedTuple):
+    """Who manages a chain. `chain` is where a person's rules belong."""
+
+    kind: Literal["ufw", "firewalld", "docker", "iptables", "nft"]
+    title: str
+    chain: str
+
+
+class Opening(NamedTuple):
+    """What a rule has to accept: packets by the link that they come in or leave by, or of a pool."""
+
+    by: Literal["iif", "oif", "pool"]
+    value: str
+    what: _What
+    family: int
+
+
+def firewall_of(base: BaseChain, dropped: Sequence[Dropped]) -> Firewall:
+    visited = frozenset[str]().union(*(it.traced.visited for it in dropped))
+    if base.table == "firewalld" or visited & _FIREWALLD_CHAINS:
+        if base.hook not in ("output", "postrouting"):
+            return Firewall("firewalld", "firewalld", base.name)
+        return Firewall("nft", "firewalld", base.name)
+    if not _is_iptables(base):
+        return Firewall("nft", "nftables", base.name)
+    if visited.intersection(_UFW_USERS) and base.table == "filter":
+        return Firewall("ufw", "ufw", base.name)
+    if _DOCKER in visited:
+        return Firewall("docker", "Docker", _DOCKER)
+    return Firewall("iptables", "iptables-legacy" if base.backend == "legacy" else "iptables", base.name)
+
+
+def enumerated(items: Sequence[str]) -> str:
+    """As a sentence lists things.
+
+    >>> enumerated(["a", "b", "c"])
+    'a, b and c'
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def next_step(base: BaseChain, dropped: Sequence[Dropped]) -> str:
+    """Commands as they are typed, and what else is to be done."""
+    commands = [f"`{it}`" for it in commands_of(base, dropped)]
+    listed = enumerated(commands)
+    kind = firewall_of(base, dropped).kind
+    return f"run {listed}" if kind in ("ufw", "firewalld") else f"run {listed}; {_SAVE}"
+
+
+def commands_of(base: BaseChain, dropped: Sequence[Dropped]) -> list[str]:
+    """Each once: a chain that sees both families has the same needs in both."""
+    return list(dict.fromkeys(_commands(base, dropped)))
+
+
+def _commands(base: BaseChain, dropped: Sequence[Dropped]) -> Iterator[str]:
+    firewall = firewall_of(base, dropped)
+    if firewall.kind == "firewalld":
+        for it in dropped:
+            yield f"firewall-cmd --permanent --zone=trusted --add-interface={_wildcard(it.flow.links)}"
+        yield "firewall-cmd --reload"
+        return
+    is_denied = any(it.traced.site is not None and it.traced.site.chain in _UFW_USERS for it in dropped)
+    table = "" if base.table == "filter" else f" -t {base.table}"
+    for opening in _needed(base, dropped):
+        if firewall.kind == "ufw":
+            yield _ufw(base, opening, first=is_denied)
+        elif firewall.kind == "nft":
+            yield f"nft insert rule {base.family} {base.table} {base.name} {_nft(opening)} accept"
+        else:
+            yield f"{_program(base)}{table} -I {firewall.chain} {_iptables(opening)} -j ACCEPT"
+
+
+def _is_iptables(base: BaseChain) -> bool:
+    if base.backend == "legacy":
+        return True
+    return (
+        base.family in ("ip", "ip6")
+        and base.table in _IPTABLES_TABLES
+        and base.name == _HOOK_CHAINS[base.hook]
+    )
+
+
+def _needed(base: BaseChain, dropped: Sequence[Dropped]) -> list[Opening]:
+    """Without those that another one includes."""
+    found = list(dict.fromkeys(it for one in dropped for it in _openings(base, one.flow)))
+    return [it for it in found if it.what == "all" or it._replace(what="all") not in found]
+
+
+def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
+    hook, packet = base.hook, flow.at(base.hook, base.priority)
+    prefix = flow.links.removesuffix("*")
+    what: _What = "answers" if flow.is_reply else "translated" if flow.nat & DNAT else "all"
+    if hook in ("prerouting", "output"):
+        if what == "answers" and base.priority <= _TRACKED:
+            what = "all"
+        if what == "translated" and base.priority <= _DNAT:
+            what = "local"
+    for by, link in (("iif", packet.iif), ("oif", packet.oif)):
+        if link is not None and link.name.startswith(prefix) and hook != "postrouting":
+            yield Opening(by, flow.links, what, flow.family)  # type: ignore[arg-type]
+            return
+    if packet.oif is not None and packet.oif.name.startswith(prefix):
+        yield Opening("oif", flow.links, what, flow.family)
+    elif packet.iif is not None and hook == "prerouting":
+        yield Opening("iif", packet.iif.name, what, flow.family)
+    else:
+        yield Opening("pool", flow.pool, what, flow.family)
+
+
+def _ufw(base: BaseChain, opening: Opening, *, first: bool) -> str:
+    """A rule that denies something counts before rules that are added behind it."""
+    allow = "prepend allow" if first else "allow"
+    link = _wildcard(opening.value)
+    if base.hook == "forward":
+        return f"ufw route {allow} {'in' if opening.by == 'iif' else 'out'} on {link}"
+    return f"ufw {allow} {'in' if base.hook == 'input' else 'out'} on {link}"
+
+
+def _iptables(opening: Opening) -> str:
+    match = {"iif": "-i", "oif": "-o", "pool": "-s"}[opening.by]
+    value = opening.value if opening.by == "pool" else _wildcard(opening.value)
+    return f"{match} {value}{_IPTABLES_WHAT[opening.what]}"
+
+
+def _nft(opening: Opening) -> str:
+    if opening.by == "pool":
+        match = f"{'ip' if opening.family == 4 else 'ip6'} saddr {opening.value}"
+    else:
+        match = f'{opening.by}name "{opening.value}"'
+    return f"{match}{_NFT_WHAT[opening.what]}"
+
+
+def _wildcard(links: str) -> str:
+    return f"{links[:-1]}+" if links.endswith("*") else links
+
+
+def _program(base: BaseChain) -> str:
+    """`iptables` may be the one that writes other tables than this."""
+    name = "iptables" if base.family == "ip" else "ip6tables"
+    if base.backend == "legacy":
+        return f"{name}-legacy"
+    installed = shutil.which(name)
+    is_legacy = installed is not None and "legacy" in os.path.basename(os.path.realpath(installed))
+    return f"{name}-nft" if is_legacy else name

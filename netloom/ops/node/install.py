@@ -1,0 +1,249 @@
+"""Files that a node gets: put in place in one step, and written down, so that they can be told from others'.
+
+A runtime may run the plugin or read the network's file at any moment. So each appears whole, by a rename:
+that neither waits for a plugin that runs ("text file busy") nor shows half a file to anybody.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...cni.files import make_directories, read_document, sync_directory
+
+PLUGIN = "netloom"
+# In the state directory.
+RECEIPT = "installed.json"
+# Of files: how the plugin and the network's configuration are put there.
+EXECUTABLE = 0o755
+READABLE = 0o644
+
+_SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_plugin", PLUGIN)
+_LARGEST = 64 << 20
+# What every version of the plugin says when somebody runs it by hand.
+_MARK = b"netloom: the CNI plugin that hands its requests to the agent of the node"
+# What is in a file's place then is none, and none of ours.
+_NO_FILE = (errno.EISDIR, errno.EINVAL, errno.EFBIG, errno.ELOOP)
+
+Put: TypeAlias = Literal["installed", "replaced", "kept"]
+
+
+class NotBuilt(Exception):
+    """This installation has no plugin."""
+
+
+class Receipt(Struct, frozen=True):
+    """Which files of this node are ours: each one's path, and the digest of what we wrote there.
+
+    And the directories that were not there before, of which the same cannot be said: others may use them.
+    `left` are files that a purge has found changed: nobody looks after them, and every purge names them.
+    `intended` are files that were about to be written when the process was cut off: each has the content
+    that `files` knows, or this one. `network` is the name of the network that `netloom up` configured;
+    with `keep_network`, the agent restores that network's file when it is missing.
+    """
+
+    files: Mapping[str, str] = {}
+    directories: tuple[str, ...] = ()
+    left: Mapping[str, str] = {}
+    intended: Mapping[str, str] = {}
+    network: str = ""
+    keep_network: bool = False
+
+    def is_ours(self, path: str, content: bytes) -> bool:
+        """Whether a file is as we wrote it. One that somebody has changed since is theirs."""
+        return digest(content) in (self.left.get(path), self.files.get(path), self.intended.get(path))
+
+    @property
+    def everything(self) -> Mapping[str, str]:
+        """What a purge has to look at."""
+        return {**self.left, **self.intended, **self.files}
+
+    @property
+    def plugins(self) -> list[str]:
+        """Every place at which the plugin was installed, the first first."""
+        return [path for path in self.files if os.path.basename(path) == PLUGIN]
+
+    def adding(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
+        made = dict.fromkeys((*self.directories, *directories))
+        return replace(
+            self,
+            files={**self.files, path: digest(content)},
+            directories=tuple(made),
+            left=_without(self.left, path),
+            intended=_without(self.intended, path),
+        )
+
+    def intending(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
+        """To be kept before a file is written: if the process is cut off then, the file is still known."""
+        made = dict.fromkeys((*self.directories, *directories))
+        return replace(self, directories=tuple(made), intended={**self.intended, path: digest(content)})
+
+    def forgetting(self, paths: Collection[str]) -> Receipt:
+        """Without files that are gone, and the directories that went with them."""
+        gone = {directory for path in paths for directory in missing_directories(path)}
+        gone |= {os.path.dirname(path) for path in paths if not os.path.isdir(os.path.dirname(path))}
+        return replace(
+            self,
+            files=_without(self.files, *paths),
+            directories=tuple(it for it in self.directories if it not in gone),
+        )
+
+    def leaving(self, paths: Collection[str]) -> Receipt:
+        """What a purge that is done has to remember: files that stayed, and directories that they keep."""
+        left = {path: it for path, it in self.everything.items() if path in paths}
+        return Receipt({}, tuple(filter(os.path.isdir, self.directories)) if left else (), left)
+
+
+def _without(known: Mapping[str, str], *paths: str) -> Mapping[str, str]:
+    return {path: it for path, it in known.items() if path not in paths}
+
+
+def shipped_plugin() -> bytes:
+    try:
+        return read_document(_SHIPPED, limit=_LARGEST)
+    except OSError:
+        raise NotBuilt(f"this installation has no plugin: {_SHIPPED} is missing") from None
+
+
+def digest(content: bytes) -> str:
+    import hashlib  # who only reads need not wait for it
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def read(path: str) -> bytes | None:
+    """A file's content, or None if it is not there. OSError says what is wrong with any other."""
+    try:
+        return read_document(path, limit=_LARGEST)
+    except FileNotFoundError:
+        return None
+
+
+def put(path: str, content: bytes, mode: int) -> Put:
+    """Makes it so. What is so already is not written again."""
+    before = read(path)
+    if before == content and os.stat(path).st_mode & 0o777 == mode:
+        return "kept"
+    directory, name = os.path.split(path)
+    make_directories(directory, 0o755)
+    # No runtime takes it for a configuration, nor for a plugin that a network could name.
+    spare = os.path.join(directory, f".{name}.{os.getpid()}.new")
+    try:
+        _write(spare, content, mode)
+        os.rename(spare, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(spare)
+        raise
+    sync_directory(directory)
+    return "installed" if before is None else "replaced"
+
+
+def put_new(path: str, content: bytes, mode: int) -> None:
+    """Writes a file that is not there yet, in one step. FileExistsError: something has its name by now."""
+    directory, name = os.path.split(path)
+    make_directories(directory, 0o755)
+    spare = os.path.join(directory, f".{name}.{os.getpid()}.new")
+    try:
+        _write(spare, content, mode)
+        os.link(spare, path, follow_symlinks=False)
+    finally:
+        with suppress(OSError):
+            os.unlink(spare)
+    sync_directory(directory)
+
+
+def missing_directories(path: str) -> list[str]:
+    """What `put` has to make above a file, the deepest first."""
+    missing = []
+    directory = os.path.dirname(path)
+    while not os.path.lexists(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    return missing
+
+
+def _write(path: str, content: bytes, mode: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fchmod(fd, mode)
+        os.fsync(fd)
+
+
+def receipt(state_dir: str) -> Receipt:
+    """What was written down; nothing, if it was lost: then every file is somebody else's."""
+    try:
+        return _decoded(state_dir)
+    except (OSError, ValueError):
+        return Receipt()
+
+
+def receipt_path(state_dir: str) -> str:
+    return os.path.join(state_dir, RECEIPT)
+
+
+def receipt_damage(state_dir: str) -> str | None:
+    """Why it cannot be understood, if so. OSError: why it can be neither read nor replaced."""
+    try:
+        _decoded(state_dir)
+    except NotADirectoryError:  # there is no such state directory, which others tell
+        return None
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _decoded(state_dir: str) -> Receipt:
+    path = receipt_path(state_dir)
+    content = read(path)
+    if content is None:
+        if os.path.islink(path):  # its disk may not be mounted: what is written down there is not nothing
+            raise FileNotFoundError(errno.ENOENT, "It is a link that leads nowhere", path)
+        return Receipt()
+    try:
+        found = msgspec.json.decode(content, type=Receipt)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    for path in (*found.everything, *found.directories):
+        if not os.path.isabs(path) or "\0" in path:
+            raise ValueError(f"{path!r} is no absolute path")
+    return found
+
+
+def keep_receipt(state_dir: str, kept: Receipt) -> None:
+    put(receipt_path(state_dir), msgspec.json.format(msgspec.json.encode(kept)), 0o600)
+
+
+def is_plugin(content: bytes) -> bool:
+    """Whether it is our plugin, of whatever version."""
+    return content.startswith(b"\x7fELF") and _MARK in content
+
+
+def take_away(path: str, known: Receipt) -> str | None:
+    """Removes a file of ours. Gives back why it is not ours any more, or None if it is gone.
+
+    OSError says why one that is ours, or may be, could not be removed.
+    """
+    try:
+        content = read(path)
+    except OSError as cause:
+        if cause.errno not in _NO_FILE:
+            raise
+        return f"something else is in its place: {cause.strerror}"
+    if content is None and not os.path.islink(path):
+        return None
+    if content is None or not known.is_ours(path, content):
+        return "changed since it was installed"
+    os.unlink(path)
+    return None
