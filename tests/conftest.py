@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_USUAL: dict[signal.Signals, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell has what it starts in the background ignore it, and with that every command of every test.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell has what it starts in the background ignore some signals, and nohup another: so would every
+    # command of every test.
+    for number, usual in _USUAL.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     if INSIDE not in os.environ:
         # Not in the guest: it takes seconds to import where the processor is emulated.
         from .search import register

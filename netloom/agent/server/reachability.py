@@ -56,6 +56,8 @@ class Reachability:
 
         With `ask`, it also connects to itself.
         """
+        if self._probe is not None and self._is_over(self._probe):
+            self._hang_up()
         if not self._server.is_open:
             return
         trouble = self._listening()
@@ -95,9 +97,8 @@ class Reachability:
 
     def _asked(self) -> str:
         """Why a connection to our own path does not lead to us; empty if it does."""
-        if self._probe is not None and not self._is_over(self._probe):
+        if self._probe is not None:
             return ""  # it stands in our own queue
-        self._hang_up()
         try:
             probe = socket.socket(
                 socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
