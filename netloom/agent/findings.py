@@ -6,22 +6,23 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..api.catalogue import ENTRIES
 from ..api.findings import Finding
+from ..ops.health import journal, kernel
+from ..ops.health.agent import not_answering, troubled
+from ..ops.health.paths import untrusted
 from ..ops.node import orphans
-from .readiness import CODES
+from .settings import Settings
 
 if TYPE_CHECKING:
     from .node import Node
 
-_OTHER = "agent-troubled"
 _SHOWN = 3
 
 
 def findings_of(node: Node) -> list[Finding]:
-    found = [_finding(CODES.get(what, _OTHER), text, node) for what, text in node.troubles.items()]
+    found = [of_trouble(what, text, node.settings) for what, text in node.troubles.items()]
     if node.journal.trouble:
-        found.append(_finding("journal-unwritable", node.journal.trouble, node))
+        found.append(journal.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
     found += [it.finding for it in dict(node.conditions).values()]
     found += _of_unrepaired(node)
     unknown = {link: it.unknown for link, it in node.orphan_table.items()}
@@ -30,6 +31,23 @@ def findings_of(node: Node) -> list[Finding]:
         *orphans.findings_of_services(node.host.orphans, unknown),
         *orphans.findings_of(node.host.orphans),
     ]
+
+
+def of_trouble(what: str, text: str, settings: Settings) -> Finding:
+    """Of one of the node's troubles, by its name there."""
+    match what:
+        case "journal":
+            return journal.wrong("journal-gone", text, settings.journal)
+        case "damage":
+            return journal.wrong("journal-damaged", text, settings.journal)
+        case "table":
+            return kernel.table_broken([text])
+        case "socket":
+            return not_answering("socket-unreachable", text, settings.socket)
+        case "directory":
+            return untrusted(os.path.dirname(settings.socket), text)
+        case _:
+            return troubled(text)
 
 
 def _of_unrepaired(node: Node) -> Iterator[Finding]:
@@ -48,12 +66,3 @@ def _of_unrepaired(node: Node) -> Iterator[Finding]:
             text=f"{len(listed) - _SHOWN} more attachments have lost a part of their network",
             next="`netloom check` names each",
         )
-
-
-def _finding(code: str, text: str, node: Node) -> Finding:
-    subject = node.settings.journal if code.startswith("journal") else ""
-    if code == CODES["socket"]:
-        subject = node.settings.socket
-    elif code == CODES["directory"]:
-        subject = os.path.dirname(node.settings.socket)
-    return Finding(code=code, text=text, next=ENTRIES[code].remedy, subject=subject)

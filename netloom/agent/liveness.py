@@ -26,16 +26,20 @@ async def stuck(node: Node, patience: float = PATIENCE) -> list[Finding]:
     journal, dataplane = await asyncio.gather(_journal(node, patience), _dataplane(node, patience))
     found = []
     if not journal:
-        found.append(_stuck("journal", f"the journal's thread has not answered for {patience:g} s"))
+        found.append(stuck_finding("journal", f"the journal's thread has not answered for {patience:g} s"))
     if not dataplane:
-        found.append(_stuck("dataplane", f"the dataplane has not finished anything for {patience:g} s"))
+        found.append(
+            stuck_finding("dataplane", f"the dataplane has not finished anything for {patience:g} s")
+        )
     waited = time.monotonic() - node.ticked - node.settings.tick
     if waited > _ROUND:
-        found.append(_stuck("loop", f"the agent's slow work has been at the same place for {waited:.0f} s"))
+        found.append(
+            stuck_finding("loop", f"the agent's slow work has been at the same place for {waited:.0f} s")
+        )
     return found
 
 
-def _stuck(part: str, text: str) -> Finding:
+def stuck_finding(part: str, text: str) -> Finding:
     return Finding(code="agent-stuck", text=text, next=_NEXT, subject=part)
 
 

@@ -21,28 +21,21 @@ from ..journal.errors import ReadOnly
 from ..journal.search import networks_attached
 from ..kernel import KernelError
 from ..networks.config import Network
-from ..ops.health.pool_remedy import remedy_of
-from ..ops.health.shortage import shortage_of
-from ..ops.health.space import lack_of_space
+from ..ops.health import kernel, networks
+from ..ops.health.journal import Wrong, disk_full, is_full, wrong
+from ..ops.health.pools import exhausted, shortage_of
 from ..ops.node.install import receipt
 from ..ops.node.kept_networks import Missing, copies, finding_of, missing
 from ..ops.node.networks import Found
 from .conditions import blocking
+from .findings import of_trouble
+from .liveness import stuck_finding
 from .node import Node
 from .single_flight import Shared
 
 # The journal's last success says something for so long.
 _FRESH = 10.0
 _PATIENCE = 3.0
-
-# Codes of what an agent notes in `Node.troubles`, by the names that those have.
-CODES = {
-    "journal": "journal-gone",
-    "damage": "journal-damaged",
-    "table": "table-broken",
-    "socket": "socket-unreachable",
-    "directory": "path-untrusted",
-}
 
 
 class Obstacles(Struct, frozen=True):
@@ -58,22 +51,11 @@ class Obstacles(Struct, frozen=True):
     def findings(self, network: str | None = None) -> list[Finding]:
         """All, or those that are in the way of one network."""
         if network is not None:
-            return [*self.of_node, *self.of_networks.get(network, [_unknown(network)])]
+            return [*self.of_node, *self.of_networks.get(network, [networks.unknown(network)])]
         return [*self.of_node, *self.of_files, *(it for found in self.of_networks.values() for it in found)]
 
     def knows(self, network: str) -> bool:
         return network in self.of_networks
-
-
-def _finding(code: str, text: str, subject: str = "") -> Finding:
-    from ..api.catalogue import ENTRIES  # which a node that is well never needs
-
-    entry = ENTRIES.get(code)
-    return Finding(code=code, text=text, next="" if entry is None else entry.remedy, subject=subject)
-
-
-def _unknown(network: str) -> Finding:
-    return _finding("network-unknown", "no file has a network of this name", network)
 
 
 class Judge:
@@ -81,7 +63,7 @@ class Judge:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._full: Shared[str] = Shared(lambda: asyncio.to_thread(lack_of_space, node.settings.state_dir))
+        self._full: Shared[bool] = Shared(lambda: asyncio.to_thread(is_full, node.settings.state_dir))
         self._guards: Shared[bool] = Shared(node.guards)
         self._found: Shared[Found] = Shared(lambda: asyncio.to_thread(node.networks.found))
 
@@ -94,7 +76,7 @@ class Judge:
         await node.prove_journal(_FRESH)
         node.look_after_journal()
         node.look_at_socket()
-        of_node = [_finding(CODES.get(what, what), text) for what, text in dict(node.troubles).items()]
+        of_node = [of_trouble(what, text, node.settings) for what, text in dict(node.troubles).items()]
         of_node += await self._of_disk()
         if "table" not in node.troubles:
             of_node += await self._of_table()
@@ -102,9 +84,7 @@ class Judge:
             found = await self._found(_PATIENCE)
         except TimeoutError:
             directory = node.settings.conf_dir
-            silent = _finding(
-                "network-broken", f"{directory} cannot be read within {_PATIENCE:g} s", directory
-            )
+            silent = networks.broken(directory, f"it cannot be read within {_PATIENCE:g} s")
             return Obstacles(of_node, {}, [silent])
         of_networks = await asyncio.to_thread(_of_networks, node, found)
         return Obstacles(
@@ -116,9 +96,9 @@ class Judge:
         try:
             full = await self._full(_PATIENCE)
         except TimeoutError:
-            return [_finding("agent-stuck", f"the disk of {state_dir} does not answer", state_dir)]
+            return [stuck_finding(state_dir, f"the disk of {state_dir} does not answer")]
         if full:
-            return [_finding("disk-full", full, state_dir)]
+            return [disk_full(state_dir)]
         if self._node.troubles.keys() & {"journal", "damage"}:
             return []
         return await _of_journal(self._node)
@@ -128,10 +108,10 @@ class Judge:
             if await self._guards(_PATIENCE):
                 return []
         except KernelError as error:
-            return [_finding("kernel-silent", f"the nft table could not be looked at: {error}")]
+            return [kernel.silent(f"the nft table could not be looked at: {error}")]
         except TimeoutError:
-            return [_finding("kernel-silent", f"the kernel has not answered for {_PATIENCE:g} s")]
-        return [_finding("table-broken", "the nft table is not as it was laid down")]
+            return [kernel.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
+        return [kernel.table_broken()]
 
 
 async def _of_journal(node: Node) -> list[Finding]:
@@ -143,10 +123,11 @@ async def _of_journal(node: Node) -> list[Finding]:
                 await journal.change(lambda ledger: ledger.set_fact("tried", now))
         except TimeoutError:
             text = f"the journal has not taken a change for {_PATIENCE:g} s"
-            return [_finding("agent-stuck", text, journal.path)]
+            return [stuck_finding(journal.path, text)]
         except JournalError as error:
-            code = "journal-read-only" if isinstance(error, ReadOnly) else "journal-unwritable"
-            return [_finding(code, str(error), journal.path)]
+            is_read_only = isinstance(error, ReadOnly)
+            code: Wrong = "journal-read-only" if is_read_only else "journal-unwritable"
+            return [wrong(code, str(error), journal.path)]
     return []
 
 
@@ -157,7 +138,7 @@ def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
         if it.name in judged or not _is_name(it.name):
             continue
         if it.network is None:
-            judged[it.name] = [_finding("network-broken", f"{it.path}: {it.discreet}", it.name)]
+            judged[it.name] = [networks.broken(it.path, it.discreet, it.name)]
         else:
             judged[it.name] = _of_network(node, it.name, it.path, it.network)
     for lost in _missing(node, found):
@@ -180,7 +161,7 @@ def _of_network(node: Node, name: str, path: str, network: Network) -> list[Find
     host = node.host
     lacking = host.lacks(network.pools, network.mtu)
     if lacking is not None:
-        return [Finding(code="host-lacks", text=lacking.text, next=lacking.next, subject=name)]
+        return [networks.host_lacks(name, lacking)]
     blocked = blocking(node.conditions, (pool.family for pool in network.pools))
     if blocked:
         return blocked
@@ -191,12 +172,10 @@ def _of_network(node: Node, name: str, path: str, network: Network) -> list[Find
     try:
         found = node.journal.survey(judged)
     except JournalError as error:
-        return [_finding("journal-unreadable", str(error), name)]
+        return [wrong("journal-unreadable", str(error), node.journal.path)]
     if found is None:
         return []
-    pools = [pool.cidr for pool in network.pools]
-    remedy = remedy_of("pool-exhausted", name, path, pools, rests=found.ready_in is not None)
-    return [Finding(code="pool-exhausted", text=str(found), next=remedy, subject=name)]
+    return [exhausted(name, path, [pool.cidr for pool in network.pools], found)]
 
 
 def _is_name(name: str) -> bool:
@@ -211,11 +190,10 @@ def _of_files(node: Node, found: Found) -> list[Finding]:
     broken = _of_broken(found)
     if found.networks or broken:
         return broken
-    directory = node.settings.conf_dir
-    return [_finding("network-none", f"no file in {directory} has a network of netloom", directory)]
+    return [networks.none_configured(node.settings.conf_dir)]
 
 
 def _of_broken(found: Found) -> list[Finding]:
-    wrong = [(it.path, it.error.discreet) for it in found.problems]
-    wrong += [(it.path, it.discreet) for it in found.networks if not _is_name(it.name)]
-    return [_finding("network-broken", f"{path}: {why}", path) for path, why in wrong]
+    unusable = [(it.path, it.error.discreet) for it in found.problems]
+    unusable += [(it.path, it.discreet) for it in found.networks if not _is_name(it.name)]
+    return [networks.broken(path, why) for path, why in unusable]

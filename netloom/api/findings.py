@@ -33,5 +33,12 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"netloom explain {self.code}"
 
 
+def remedy_of(code: str) -> str:
+    """What the catalogue says to do about it. A node that is well never loads that."""
+    from .catalogue import ENTRIES
+
+    return ENTRIES[code].remedy
+
+
 def any_error(findings: Iterable[Finding]) -> bool:
     return any(it.severity == "error" for it in findings)

@@ -18,6 +18,7 @@ from ..kernel import Namespace, NftElement
 from ..networks.attachment import readable_plan
 from ..ops.audit.audit import Plans, audit, plans_of
 from ..ops.audit.bulk_check import as_planned
+from ..ops.health.attachments import foreign_address
 from ..ops.node import table_contents as contents
 from ..ops.node.networks import node_networks
 from ..ops.node.presence import namespace_of
@@ -26,7 +27,7 @@ from .asking import ask
 from .circumstances import without_agent, without_stale
 from .failure import CommandFailed
 from .journal import copy_of_journal, reading
-from .live import findings_of, findings_of_table, foreign, foreign_addresses, look_at
+from .live import findings_of, findings_of_table, foreign_addresses, look_at
 from .new_links import advised
 from .patience import MOMENTS, Marks, is_same, marks
 from .place import intents_dir
@@ -151,7 +152,11 @@ def _foreign(row: Attachment) -> list[Finding]:
     if namespace is None:
         return []
     with namespace:
-        return [] if plan is None else [foreign(row, it) for it in foreign_addresses(plan, namespace)]
+        return (
+            []
+            if plan is None
+            else [foreign_address(row, it, row.ifname) for it in foreign_addresses(plan, namespace)]
+        )
 
 
 def repaired(args: argparse.Namespace, found: Looked) -> Answer:

@@ -5,6 +5,7 @@ Reads only, and beside the agent: what is under way looks like a difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from ..kernel.netlink.nftables import read_table
 from ..kernel.objects.link import find
 from ..kernel.objects.nft import OWNER
 from ..networks import table
-from ..ops.audit.finding import finding
+from ..ops.health import attachments, kernel
 from .object_state import ObjectState, Presence
 
 # The scope of addresses that others can reach.
@@ -111,7 +112,8 @@ def findings_of_table(host: Namespace) -> list[Finding]:
     comment = read_table(host.netfilter, of.family, of.name) or ""
     if comment.startswith(OWNER) and comment != of.comment:
         return []
-    return [finding("table-broken", str(it), of.name) for it in of.check(Scope(host))]
+    differences = of.check(Scope(host))
+    return [kernel.table_broken(differences)] if differences else []
 
 
 def _presence(row: Attachment, found: Namespace | None) -> Presence:
@@ -135,34 +137,36 @@ def _state_of(it: Object, scope: Scope) -> ObjectState:
     different = [one for one in differences if one.what == "different"]
     if not different:
         return ObjectState(it.label, kind, "missing", [])
-    return ObjectState(it.label, kind, "different", [_said(str(one), it.label) for one in different])
-
-
-def _said(difference: str, label: str) -> str:
-    return difference.removeprefix(f"{label}: ")
+    return ObjectState(it.label, kind, "different", [one.said for one in different])
 
 
 def findings_of(row: Attachment, live: Live) -> list[Finding]:
     """What is wrong with one attachment, and what to do; a finding for each cause, not for each object."""
-    key = row.key
     if row.state != "committed":
-        return [finding("attachment-unfinished", f"{key} is {row.state}", key)]
+        return [attachments.unfinished(row)]
     if live.namespace != "there":
-        return [_of_namespace(row, live)]
+        judged = attachments.busy if live.has_link else attachments.stale
+        return [judged(row, is_replaced=live.namespace == "replaced")]
     if live.objects is None:
-        return [finding("plan-unreadable", f"{key}: its plan cannot be read; it can only be deleted", key)]
-    found = [
-        _of_objects(row, code, [it for it in live.objects if it.state == state])
-        for code, state in (
-            ("object-missing", "missing"),
-            ("object-changed", "different"),
-            ("kernel-silent", "unknown"),
-        )
-    ]
-    told = [it for it in found if it is not None]
+        return [attachments.unreadable(row.key)]
+    told = list(_of_objects(row, live.objects))
     if live.needs_new_link:
         told = [for_a_new_link(it) for it in told]
-    return [*told, *(foreign(row, it) for it in live.foreign)]
+    return [*told, *(attachments.foreign_address(row, it, row.ifname) for it in live.foreign)]
+
+
+def _of_objects(row: Attachment, objects: list[ObjectState]) -> Iterator[Finding]:
+    missing = [it.object for it in objects if it.state == "missing"]
+    different, unknown = (
+        [f"{it.object}: {', '.join(it.differences)}" for it in objects if it.state == state]
+        for state in ("different", "unknown")
+    )
+    if missing:
+        yield attachments.missing(row.key, missing)
+    if different:
+        yield attachments.changed(row.key, different)
+    if unknown:
+        yield kernel.silent("; ".join(unknown), row.key)
 
 
 def for_a_new_link(it: Finding) -> Finding:
@@ -174,33 +178,3 @@ def for_a_new_link(it: Finding) -> Finding:
         f"`netloom check {it.subject} --repair --recreate` make its link anew; then its connections end"
     )
     return replace(it, next=remedy)
-
-
-def _of_namespace(row: Attachment, live: Live) -> Finding:
-    how = "is gone" if live.namespace == "gone" else "leads to another namespace by now"
-    if live.has_link:
-        text = f"{row.key}: {row.netns} {how}, and its namespace lives on: somebody holds it"
-        return finding("netns-busy", text, row.key)
-    return finding("netns-stale", f"{row.key}: its namespace {row.netns} {how}, and no DEL came", row.key)
-
-
-def _of_objects(row: Attachment, code: str, objects: list[ObjectState]) -> Finding | None:
-    if not objects:
-        return None
-    many = f" ({len(objects)} objects)" if len(objects) > 1 else ""
-    if code == "object-missing":
-        said = f"not in the kernel: {'; '.join(it.object for it in objects)}"
-    else:
-        said = "; ".join(f"{it.object}: {', '.join(it.differences)}" for it in objects)
-    return finding(code, f"{row.key}{many}: {said}", row.key)
-
-
-def foreign(row: Attachment, found: str) -> Finding:
-    return Finding(
-        code="address-foreign",
-        severity="warning",
-        subject=str(row.key),
-        text=f"{row.key}: {row.ifname} has the address {found}, which netloom did not give",
-        next=f"`nsenter --net={row.netns} ip address del {found} dev {row.ifname}` removes it; or ask for it "
-        "when attaching",
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
@@ -15,27 +15,19 @@ from ..api.trusted_path import UntrustedPath, weakness_of
 from ..ipam import Shortage
 from ..networks.edition import EDITION
 from ..networks.host import Lack
-from ..ops.health.pool_remedy import remedy_of
-from ..ops.health.space import lack_of_space
-from ..ops.node.networks import FILE
+from ..ops.health import networks
+from ..ops.health.agent import not_answering, troubled
+from ..ops.health.journal import Wrong, disk_full, is_full, wrong
+from ..ops.health.paths import untrusted
+from ..ops.health.pools import exhausted, nearly_exhausted
 from .agent_presence import Presence, mount_point
 from .failure import CommandFailed
 from .journal import journal_path
 from .node_document import NetworkStatus, PoolStatus, Unreadable
 
 if TYPE_CHECKING:
-    from ..kernel import Difference
     from ..ops.node.ownership import Another
 
-# Of a pool: this much of it held, and it is nearly used up.
-_NEARLY = 0.9
-_SHOWN = 3
-_MEND = "mend it (`netloom cni validate` checks it)"
-_REPLACE = (
-    ", or replace it: `netloom up --force` writes the last copy that worked, or a new network with the "
-    "--pool and other options that you give"
-)
-_SPACE = "free space on that disk; the agent goes on by itself"
 # Of several, these are told by the one before.
 _EFFECTS = {
     "journal-unwritable": ("disk-full", "journal-read-only"),
@@ -56,16 +48,14 @@ class Described(Struct, frozen=True):
 def of_presence(found: Presence, socket: str) -> Iterator[Finding]:
     if found.agent is None:
         subject = socket if found.process is None else f"process {found.process}"
-        yield Finding(code=found.code, text=found.why, next=found.advice, subject=subject)
+        yield not_answering(found.code, found.why, subject, found.advice)
 
 
 def of_agent(info: Info) -> Iterator[Finding]:
-    known = {it.text for it in info.findings}
     yield from info.findings
-    for text in info.troubles:
-        if text not in known:  # of an agent that knows no codes yet
-            code = "agent-troubled" if info.has_journal else "journal-gone"
-            yield Finding(code=code, text=text, next="do as the message says", subject=info.state_dir)
+    if not info.findings:  # an agent of an earlier version has troubles without codes
+        for text in info.troubles:
+            yield troubled(text, info.state_dir)
     if (info.version, info.table) != (__version__, EDITION):
         version = "another build" if info.version == __version__ else f"version {info.version}"
         yield Finding(
@@ -77,25 +67,13 @@ def of_agent(info: Info) -> Iterator[Finding]:
         )
 
 
-def of_table(differences: Iterable[Difference], name: str) -> Iterator[Finding]:
-    listed = [str(it) for it in differences]
-    if listed:
-        yield Finding(
-            code="table-broken",
-            subject=name,
-            text=f"netloom's table is not whole: {'; '.join(listed[:_SHOWN])}",
-            next="`netloom up` starts an agent, which lays it down anew",
-        )
-
-
 def of_paths(state_dir: str, socket: str) -> Iterator[Finding]:
     """Directories that another user could change: the plugin and the next agent do without them."""
     directory = os.path.dirname(socket)
     for it, what in ((directory, "the directory of the socket"), (state_dir, "the state directory")):
         weak = weakness_of(it)
         if weak is not None:
-            text = str(UntrustedPath(what, weak))
-            yield Finding(code="path-untrusted", text=text, next=weak.remedy, subject=it)
+            yield untrusted(it, str(UntrustedPath(what, weak)), weak.remedy)
 
 
 def of_another(owner: Another, state_dir: str) -> Finding:
@@ -123,15 +101,15 @@ def of_copies(state_dir: str, orphans: Collection[str]) -> Iterator[Finding]:
 
 
 def of_journal(error: CommandFailed, state_dir: str) -> Finding:
-    subject = "" if error.code == "agent-of-other-state" else journal_path(state_dir)
-    return Finding(code=error.code, text=str(error), next=error.advice, subject=subject)
+    if error.code == "agent-of-other-state":
+        return Finding(code="agent-of-other-state", text=str(error), next=error.advice)
+    return wrong(cast(Wrong, error.code), str(error), journal_path(state_dir), error.advice)
 
 
 def of_disk(state_dir: str) -> Iterator[Finding]:
     """Of the journal's disk: full, or not to be written to. Nothing is written to find out."""
-    full = lack_of_space(state_dir)
-    if full:
-        yield Finding(code="disk-full", text=full, next=_SPACE, subject=state_dir)
+    if is_full(state_dir):
+        yield disk_full(state_dir)
     path = journal_path(state_dir)
     for it in (path, state_dir):
         if os.path.exists(it) and not os.access(it, os.W_OK):
@@ -146,81 +124,44 @@ def _read_only(path: str, state_dir: str) -> Finding:
     else:
         text = f"{path} may not be written, not even by root: it may be immutable"
         remedy = f"`chattr -i {path}`, and look at its permissions"
-    return Finding(code="journal-read-only", text=text, next=remedy, subject=path)
+    return wrong("journal-read-only", text, path, remedy)
 
 
 def of_networks(
-    networks: Sequence[Described], unreadable: Sequence[Unreadable], directory: str
+    described: Sequence[Described], unreadable: Sequence[Unreadable], directory: str
 ) -> Iterator[Finding]:
-    for it in networks:
-        if it.status.error:
-            yield _broken(it.status.path, f"{it.status.name} cannot work: {it.status.error}")
+    for it in described:
+        status = it.status
+        pools = [pool.cidr for pool in status.pools]
+        if status.error:
+            yield networks.broken(status.path, status.error, status.name)
         elif it.lacking is not None:
-            yield Finding(
-                code="host-lacks",
-                subject=it.status.name,
-                text=f"nothing can be attached to {it.status.name} now: {it.lacking.text}",
-                next=it.lacking.next,
-            )
+            yield networks.host_lacks(status.name, it.lacking)
         elif it.shortage is not None:
-            text = f"nothing can be attached to {it.status.name} now: {it.shortage}"
-            remedy = _remedy("pool-exhausted", it.status, rests=it.shortage.ready_in is not None)
-            yield Finding(code="pool-exhausted", subject=it.status.name, text=text, next=remedy)
+            yield exhausted(status.name, status.path, pools, it.shortage)
         else:
-            yield from _nearly_exhausted(it.status)
+            for used in used_by_family(status.pools):
+                nearly = nearly_exhausted(status.name, status.path, pools, used)
+                if nearly is not None:
+                    yield nearly
     for file in unreadable:
-        yield _broken(file.path, file.error)
-    if not networks and not unreadable:
-        yield Finding(
-            code="network-none",
-            severity="warning",
-            subject=directory,
-            text=f"no network of netloom is configured in {directory}",
-            next="`netloom up` writes one",
-        )
+        yield networks.broken(file.path, file.error)
+    if not described and not unreadable:
+        yield networks.none_configured(directory)
 
 
-def _broken(path: str, error: str) -> Finding:
-    replace = _REPLACE if os.path.basename(path) == FILE and os.path.isfile(path) else ""
-    return Finding(code="network-broken", text=f"{path}: {error}", next=f"{_MEND}{replace}", subject=path)
-
-
-def _remedy(code: str, network: NetworkStatus, *, rests: bool = False) -> str:
-    return remedy_of(code, network.name, network.path, [pool.cidr for pool in network.pools], rests=rests)
-
-
-def _nearly_exhausted(network: NetworkStatus) -> Iterator[Finding]:
-    for of_family in (_of_family(network.pools, ":"), _of_family(network.pools, ".")):
-        capacity = sum(it.capacity - (it.host or 0) for it in of_family)
-        held = sum((it.held or 0) + (it.orphaned or 0) for it in of_family)
-        if capacity and held >= capacity * _NEARLY:
-            names = ", ".join(it.cidr for it in of_family)
-            yield Finding(
-                code="pool-nearly-exhausted",
-                severity="warning",
-                subject=network.name,
-                text=f"network {network.name} has few addresses left: {held} of {capacity} in {names} are "
-                "held",
-                next=_remedy("pool-nearly-exhausted", network),
-            )
-
-
-def _of_family(pools: Iterable[PoolStatus], mark: str) -> list[PoolStatus]:
-    return [it for it in pools if mark in it.cidr.partition("/")[0]]
+def used_by_family(pools: Iterable[PoolStatus]) -> list[list[tuple[str, int, int]]]:
+    """Of IPv6 and of IPv4: each pool with how many addresses containers can have, and how many are held."""
+    listed = [(it.cidr, it.capacity - (it.host or 0), (it.held or 0) + (it.orphaned or 0)) for it in pools]
+    return [[it for it in listed if (":" in it[0]) is is_ipv6] for is_ipv6 in (True, False)]
 
 
 def of_intents(count: int, directory: str, has_agent: bool) -> Iterator[Finding]:
     """An agent does them at once; what it could not do stays, and its log tells why."""
     if count:
-        yield Finding(
-            code="queued-dels",
-            severity="warning",
-            subject=directory,
-            text=f"{count} DEL{' waits' if count == 1 else 's wait'} for the agent",
-            next="it does them within a second, unless something is in its way: its log tells"
-            if has_agent
-            else "the next agent does them before it serves: `netloom up`",
-        )
+        from ..ops.health.kernel import queued_dels
+
+        yield queued_dels(count, directory, has_agent=has_agent)
 
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:

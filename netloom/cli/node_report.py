@@ -21,7 +21,7 @@ from ..kernel import KernelError, Namespace
 from ..kernel.values import packed_ip
 from ..networks.attachment import SCOPE
 from ..networks.host import Host
-from ..ops.health.space import lack_of_space
+from ..ops.health.journal import full_disk_text, is_full
 from ..ops.node.host import look_at
 from ..ops.node.install import receipt
 from ..ops.node.kept_networks import Copy, Missing, copies, finding_of, missing, pools_of
@@ -44,7 +44,7 @@ def report(args: argparse.Namespace) -> Status:
     found = presence(Place(args.state_dir, args.socket))
     agent = found.agent
     troubles = list(agent.info.troubles) if agent else []
-    troubles += filter(None, [lack_of_space(args.state_dir)])
+    troubles += [full_disk_text(args.state_dir)] if is_full(args.state_dir) else []
     networks, problems = _networks(args.conf_dir)
     unreadable = tuple(Unreadable(path=it.path, error=str(it.error)) for it in problems)
     # One that several networks share is there once.
@@ -205,12 +205,15 @@ def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
         return
     from ..kernel import Scope
     from ..networks.table import TABLE
+    from ..ops.health.kernel import table_broken
 
     try:
         with Namespace.own() as host:
-            yield from findings.of_table(TABLE.check(Scope(host)), TABLE.name)
+            differences = TABLE.check(Scope(host))
     except KernelError:
         return
+    if differences:
+        yield table_broken(differences)
 
 
 def _attached(known: Ledger) -> Collection[str]:

@@ -9,13 +9,11 @@ from math import inf
 
 from msgspec.structs import replace
 
-from ..api.catalogue import entry
-from ..api.findings import Finding, Severity
+from ..api.findings import Finding
 from ..cni import CNIError, Problem
 from ..ipam import Pool, PoolUsage, SqlHoldings, count_free, usage
 from ..ipam.pressure import least_rest
 from ..ipam.ranges import Range
-from ..ipam.usage import in_words
 from ..journal import Ledger, boottime, empty
 from ..journal.search import networks_attached
 from ..kernel import KernelError, Namespace
@@ -23,7 +21,8 @@ from ..kernel.values import shown_ip
 from ..networks.attachment import SCOPE
 from ..networks.config import Network
 from ..networks.host import Host
-from ..ops.health.pool_remedy import remedy_of
+from ..ops.health.networks import broken as network_broken
+from ..ops.health.pools import address_orphaned, exhausted, miscounted, nearly_exhausted, shortage_of
 from ..ops.node.host import look_at
 from ..ops.node.install import receipt
 from ..ops.node.kept_networks import Missing, copies, finding_of, missing, pools_of
@@ -55,7 +54,7 @@ def report(args: argparse.Namespace) -> Pools:
         outside = list(_outside([*shared, *had], known))
         findings = [
             *map(finding_of, lost),
-            *_of_use(shown, networks),
+            *_of_use(shown, networks, host, known),
             *broken,
             *(_audit(shared, known) if args.audit else ()),
         ]
@@ -68,11 +67,9 @@ def _networks(args: argparse.Namespace) -> tuple[Found, list[Finding]]:
         found, problems = found_in(args.conf_dir)
     except CNIError as error:
         unread = Found(problems=(Problem(args.conf_dir, error),))
-        return unread, [_broken(args.conf_dir, f"networks could not be read: {error}")]
+        return unread, [network_broken(args.conf_dir, str(error))]
     return Found(tuple(found), tuple(problems)), [
-        _broken(it.path, f"{it.path} cannot work, and its pools are not shown: {it.error}")
-        for it in found
-        if it.network is None
+        network_broken(it.path, it.error, it.name) for it in found if it.network is None
     ]
 
 
@@ -80,11 +77,6 @@ def _lost(args: argparse.Namespace, found: Found, known: Ledger) -> Iterable[Mis
     """Networks that this node had, and that no file has any more."""
     kept = copies(args.state_dir)
     return missing(args.conf_dir, kept, found, receipt(args.state_dir), networks_attached(known))
-
-
-def _broken(path: str, text: str) -> Finding:
-    remedy = "mend it; `netloom cni validate` checks it"
-    return Finding(code="network-broken", text=text, next=remedy, subject=path, severity="warning")
 
 
 def _host(known: Ledger) -> Host:
@@ -168,43 +160,31 @@ def _outside(pools: Iterable[Pool], known: Ledger) -> Iterable[Outside]:
             yield Outside(shown_ip(ip), "" if row is None else str(row.key))
 
 
-def _of_use(pools: Sequence[PoolShown], networks: Iterable[NodeNetwork]) -> Iterable[Finding]:
+def _of_use(
+    pools: Sequence[PoolShown], networks: Iterable[NodeNetwork], host: Host, known: Ledger
+) -> Iterable[Finding]:
     """An ADD takes from any pool of a family that the network has: what counts is what all of them have left.
 
     Networks that share them are told of once.
     """
     told: set[tuple[str, ...]] = set()
-    for network, family in ((it, family) for it in networks if it.network for family in (4, 6)):
-        those = [it for it in pools if network.name in it.networks and it.family == family]
-        names = tuple(it.cidr for it in those)
-        if not those or names in told:
+    for it in networks:
+        if it.network is None:
             continue
-        told.add(names)
-        free, capacity = sum(it.free for it in those), sum(it.capacity for it in those)
-        if free == 0:
-            yield _of_pools("pool-exhausted", f"{_said(those)}, none free", those, network)
-        elif 100 * (capacity - free) / capacity >= _NEARLY:
-            text = f"{_said(those)}, {free} free"
-            yield _of_pools("pool-nearly-exhausted", text, those, network, "warning")
-
-
-def _said(those: Sequence[PoolShown]) -> str:
-    names = ", ".join(it.cidr for it in those)
-    sharing = [name for name in those[0].networks if all(name in it.networks for it in those)]
-    held, resting = sum(it.held for it in those), sum(it.resting for it in those)
-    many = "" if len(those) == 1 else "s"
-    taken = in_words(held, resting, sum(it.orphaned for it in those))
-    return f"pool{many} {names} of {', '.join(sharing)}: {taken}"
-
-
-def _of_pools(
-    code: str, text: str, those: Sequence[PoolShown], of: NodeNetwork, severity: Severity = "error"
-) -> Finding:
-    assert of.network is not None
-    pools = [pool.cidr for pool in of.network.pools]
-    remedy = remedy_of(code, of.name, of.path, pools, rests=any(it.resting for it in those))
-    subject = ", ".join(it.cidr for it in those)
-    return Finding(code=code, text=text, next=remedy, subject=subject, severity=severity)
+        cidrs = [pool.cidr for pool in it.network.pools]
+        if tuple(cidrs) in told:
+            continue
+        told.add(tuple(cidrs))
+        shortage = shortage_of(it.network, host, known)
+        if shortage is not None:
+            yield exhausted(it.name, it.path, cidrs, shortage)
+            continue
+        for family in (6, 4):
+            own = [one for one in pools if it.name in one.networks and one.family == family]
+            used = [(one.cidr, one.capacity - one.host, one.held + one.orphaned) for one in own]
+            nearly = nearly_exhausted(it.name, it.path, cidrs, used)
+            if nearly is not None:
+                yield nearly
 
 
 def _audit(pools: Iterable[Pool], known: Ledger) -> Iterable[Finding]:
@@ -213,13 +193,11 @@ def _audit(pools: Iterable[Pool], known: Ledger) -> Iterable[Finding]:
     holdings = SqlHoldings(known.connection)
     for pool, used in zip(listed, usage(listed, holdings, SCOPE, boottime(), inf), strict=True):
         if not _adds_up(pool, used, holdings):
-            said = f"{used.held} held and {used.resting} resting"
-            yield _finding("pool-miscounted", f"{pool.cidr}: {said} are not what its rows say", pool.cidr)
+            yield miscounted(pool.cidr, used.held, used.resting, used.capacity)
     attached = {it.id: it for it in known.attachments()}
     for _, ip, number in known.held():
         if number not in attached:
-            text = f"{shown_ip(ip)} is held by an attachment that is not there"
-            yield _finding("address-orphaned", text, shown_ip(ip))
+            yield address_orphaned(ip)
 
 
 def _adds_up(pool: Pool, used: PoolUsage, holdings: SqlHoldings) -> bool:
@@ -231,8 +209,3 @@ def _adds_up(pool: Pool, used: PoolUsage, holdings: SqlHoldings) -> bool:
         rows = {ip for low, high in spans for ip, _ in holdings.entries(SCOPE, low, high)}
         free = used.capacity - sum(ip in pool for ip in rows)
     return free + used.held + used.resting == used.capacity
-
-
-def _finding(code: str, text: str, subject: str) -> Finding:
-    page = entry(code)
-    return Finding(code=code, text=text, next="" if page is None else page.remedy, subject=subject)

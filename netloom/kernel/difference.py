@@ -21,9 +21,12 @@ class Difference(Struct, frozen=True, omit_defaults=True):
     found: str | None = None
 
     def __str__(self) -> str:
-        if self.what == "missing":
-            return f"{self.object}: missing"
-        return f"{self.object}: {self.field} is {self.found}, not {self.wanted}"
+        return f"{self.object}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """Without the object's name."""
+        return "missing" if self.what == "missing" else f"{self.field} is {self.found}, not {self.wanted}"
 
 
 def missing(name: str) -> list[Difference]:

@@ -19,22 +19,35 @@ NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 
 # Numbers are CNI's, and may be anything else.
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
-_LIVE = "cli/live.py"
+_AGENT, _ATTACHMENTS, _KERNEL, _NETWORKS, _POOLS = (
+    f"ops/health/{it}.py" for it in ("agent", "attachments", "kernel", "networks", "pools")
+)
 _FIREWALLS = "ops/firewall/judging.py"
 _MISSING_FILES = "ops/node/kept_networks.py"
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
-    "check": ("ops/audit/audit.py", "ops/node/own_addresses.py:address_missing", "cli/new_links.py", _LIVE),
-    "inspect": (f"{_LIVE}:findings_of", "cli/refused.py"),
+    "check": (
+        "ops/audit/audit.py",
+        "ops/node/own_addresses.py:address_missing",
+        "ops/node/orphans.py:finding_of",
+        _ATTACHMENTS,
+        *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent")),
+        *(f"{_POOLS}:{it}" for it in ("address_orphaned", "miscounted")),
+    ),
+    "inspect": (_ATTACHMENTS, f"{_KERNEL}:silent", "cli/refused.py"),
     "explain": (
         "cli/explaining/absence.py",
         "cli/explaining/story.py",
         "cli/network_order.py",
         "cli/refused.py",
+        "cli/doctor/runtimes.py:elsewhere",
+        f"{_NETWORKS}:none_configured",
+        f"{_AGENT}:not_answering",
+        *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent", "queued_dels")),
+        _ATTACHMENTS,
         _FIREWALLS,
-        _LIVE,
     ),
-    "pools": ("cli/pool_report.py", _MISSING_FILES),
+    "pools": (_POOLS, f"{_NETWORKS}:broken", _MISSING_FILES),
     "journal verify": ("cli/journals/verify.py",),
     "connectivity": (
         "cli/connectivity/causes.py",
@@ -42,6 +55,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
         "cli/connectivity/path_mtu.py",
         "cli/connectivity/rate.py",
         "cli/connectivity/trials.py",
+        *(f"{_KERNEL}:{it}" for it in ("table_broken", "forwarding_off", "mtu_mismatch")),
         _FIREWALLS,
     ),
 }
@@ -49,6 +63,15 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
 SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
     "/readyz": (
+        "agent/readiness.py",
+        "ops/health/journal.py:disk_full",
+        f"{_AGENT}:troubled",
+        *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent", "forwarding_off")),
+        *(f"{_POOLS}:{it}" for it in ("exhausted",)),
+        _NETWORKS,
+        "ops/health/paths.py",
+        "agent/findings.py:of_trouble",
+        "agent/liveness.py",
         "agent/readiness.py",
         "agent/reconcile/node_objects.py:_condition",
         "ops/node/own_addresses.py",

@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from ...api.findings import Finding
 from ...journal import JournalError
 from ...kernel import Conflict, KernelError, Plan, Route, Sysctl
 from ...kernel.errors import DeadlineExceeded, QueueFull, Stopped
 from ...networks.host import Host
+from ...ops.health.kernel import forwarding_off
 from ...ops.node.own_addresses import ADDRESSES, address_missing, is_local
 from ..conditions import Condition
 from ..node import Node
@@ -92,12 +92,6 @@ async def families_needed(node: Node) -> frozenset[int]:
 
 def _condition(it: OwnObject, error: KernelError) -> Condition:
     if isinstance(it.object, Sysctl):
-        name = it.object.key.replace("/", ".")
-        finding = Finding(
-            code="sysctl-forwarding",
-            subject=name,
-            text=f"the host does not forward IPv{it.family}: the agent cannot set {name} to 1: {error}",
-            next=f"`sysctl -w {name}=1`; the agent tries again every second",
-        )
-        return Condition(finding, it.family, blocks=True)
+        off = forwarding_off(it.object.key.replace("/", "."), why=str(error))
+        return Condition(off, it.family, blocks=True)
     return Condition(address_missing(it.family, str(error)), it.family)

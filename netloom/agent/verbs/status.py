@@ -9,8 +9,8 @@ from ...cni.skel import Request
 from ...ipam import Shortage
 from ...networks.config import network_of
 from ...networks.host import Lack
-from ...ops.health.shortage import shortage_of
-from ...ops.health.space import lack_of_space
+from ...ops.health.journal import full_disk_text, is_full
+from ...ops.health.pools import shortage_of
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -28,7 +28,8 @@ async def status(node: Node, request: Request) -> None:
     reasons = list(node.troubles.values())
     if node.journal.trouble:
         reasons.append(node.journal.trouble)
-    reasons += filter(None, [lack_of_space(node.settings.state_dir)])
+    if is_full(node.settings.state_dir):
+        reasons.append(full_disk_text(node.settings.state_dir))
     reasons += [it.text for it in blocking(node.conditions, (pool.family for pool in network.pools))]
     lacking: Lack | Shortage | None = node.host.lacks(network.pools, network.mtu)
     if lacking is None and not reasons:  # else the journal may not be able to tell of addresses

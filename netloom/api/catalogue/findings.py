@@ -283,6 +283,14 @@ ENTRIES = (
         "find that in /etc/sysctl.d. If /proc/sys is read-only for the agent, set it on the host.",
     ),
     _entry(
+        "sysctl-at-boot",
+        "a file switches forwarding off",
+        "A file that the system reads at boot, or when an administrator loads it, sets forwarding to 0. "
+        "Until the agent switches it on again, no container reaches another, or the outside.",
+        "Remove the line from the file that the message names, or set the value to 1 in a file of "
+        "/etc/sysctl.d that sorts after it.",
+    ),
+    _entry(
         "node-address-missing",
         "the host lacks an address that every node has",
         "The agent gives the host 169.254.1.1 and fd6e:6574:6c6f:6f6d::1, as routes in the table `local`. "

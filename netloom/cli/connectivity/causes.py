@@ -15,6 +15,7 @@ from ...kernel.netlink import nftables
 from ...networks.table import TABLE
 from ...ops.firewall.flows import around, flows_of
 from ...ops.firewall.judging import findings_of, judge
+from ...ops.health.kernel import forwarding_off, mtu_mismatch, table_broken
 from ..doctor.legacy import legacy_findings
 from .crossing import flows_of_trial
 from .elsewhere import elsewhere
@@ -43,6 +44,10 @@ class Cause(NamedTuple):
     text: str
     advice: str
     subject: str = ""
+
+    @classmethod
+    def of(cls, found: Finding) -> Cause:
+        return cls(found.code, found.text, found.next, found.subject)
 
 
 # What a failure that knows its own name has to say.
@@ -140,11 +145,7 @@ class Causes:
         if trial.target == GATEWAY and (way := way_out(host, trial.family)):
             outside = mtu_of(host, way.link)
             if outside and outside < trial.sender.mtu:
-                yield Cause(
-                    "mtu-mismatch",
-                    f"MTU mismatch: uplink {way.link} is {outside}, containers have {trial.sender.mtu}",
-                    "set the network's `mtu` to the uplink's (0 follows it), and attach the containers again",
-                )
+                yield Cause.of(mtu_mismatch("", way.link, outside, f"containers have {trial.sender.mtu}"))
 
     def _routes_inside(self, trial: Trial) -> Iterator[Cause]:
         back = self._scene.host.addresses if trial.sender.is_host else trial.sender.addresses
@@ -174,20 +175,14 @@ class Causes:
         name = _FORWARDING[trial.family]
         with open(f"/proc/sys/{name.replace('.', '/')}") as file:
             if file.read().strip() == "0":
-                yield Cause(
-                    "sysctl-forwarding", f"the host does not forward: {name} is 0", f"`sysctl -w {name}=1`"
-                )
+                yield Cause.of(forwarding_off(name))
 
     def _own_table(self, trial: Trial) -> Iterator[Cause]:
         if not self._scene.promises.is_ours or trial.what not in ("port", "hairpin"):
             return
         connection = self._scene.host.namespace.netfilter
         if nftables.read_table(connection, TABLE.family, TABLE.name) is None:
-            yield Cause(
-                "table-broken",
-                f"the nft table {TABLE.family} {TABLE.name} is gone, and host ports with it",
-                "a running agent lays it down anew within a second; `netloom up` starts one",
-            )
+            yield Cause.of(table_broken(["it is gone, and host ports with it"]))
 
     def _foreign_rules(self, trial: Trial) -> Iterator[Cause]:
         """Chains that drop it for sure; if there are none, those that may. In the words of `doctor`."""

@@ -10,6 +10,7 @@ from ...journal import Attachment
 from ...kernel import Address, KernelError, Namespace, Plan
 from ...kernel.errors import ABSENT, Refused
 from ...kernel.netlink import address, link
+from ...ops.health.attachments import foreign_address
 from ...ops.node.presence import namespace_of
 from .ground import Ground
 
@@ -39,7 +40,7 @@ def _in_container(row: Attachment, plan: Plan) -> Iterator[Finding]:
                 index = namespace.route.index(name)
                 for found in _addresses(namespace, index):
                     if found not in planned:
-                        yield _foreign(row, found, name, f"nsenter --net={row.netns} ip")
+                        yield foreign_address(row, found, name)
         except KernelError:
             return  # the link is gone, which the audit tells of
 
@@ -55,7 +56,7 @@ def _on_host(host: Namespace, rows: dict[str, Attachment]) -> Iterator[Finding]:
             raise
         row = rows.get(link.decode(answer).name) if answer is not None else None
         if row is not None:
-            yield _foreign(row, found, row.host_link, "ip")
+            yield foreign_address(row, found, row.host_link, on_host=True)
 
 
 def _addresses(namespace: Namespace, index: int) -> list[str]:
@@ -69,13 +70,3 @@ def _all_addresses(namespace: Namespace, index: int = 0) -> Iterable[tuple[int, 
             found = address.decode(payload)
             if found.scope == _GLOBAL:
                 yield found.index, f"{found.address}/{found.prefix}"
-
-
-def _foreign(row: Attachment, found: str, name: str, ip: str) -> Finding:
-    return Finding(
-        code="address-foreign",
-        severity="warning",
-        subject=str(row.key),
-        text=f"{row.key}: {name} has the address {found}, which netloom did not give",
-        next=f"`{ip} address del {found} dev {name}` removes it; or ask for it when attaching",
-    )

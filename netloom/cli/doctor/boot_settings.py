@@ -39,7 +39,7 @@ def undone_at_boot(needed: Iterable[str]) -> Iterator[Finding]:
     for name, (value, path) in last.items():
         if value == "0":
             yield Finding(
-                code="sysctl-forwarding",
+                code="sysctl-at-boot",
                 severity="warning",
                 subject=path,
                 text=f"{path} sets {name} to 0: at boot, and whenever somebody loads it again, the host does "

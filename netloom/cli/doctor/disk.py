@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from ...api.findings import Finding
+from ...ops.health.journal import disk_full
 from ..journal import journal_path
 from .ground import Ground
 
@@ -26,19 +27,9 @@ def look(ground: Ground) -> Iterator[Finding]:
         free = space.f_bavail * space.f_frsize
         is_full = any(it.code == "disk-full" and it.subject == directory for it in ground.report.findings)
         if space.f_files and space.f_favail == 0:
-            yield Finding(
-                code="disk-full",
-                subject=directory,
-                text=f"the disk of {directory} has no room for another file (its inodes are used up)",
-                next="remove files from that disk; `df -i` shows how many it has",
-            )
+            yield disk_full(directory, of_inodes=True)
         elif free == 0 and not is_full:
-            yield Finding(
-                code="disk-full",
-                subject=directory,
-                text=f"the disk of {directory} is full",
-                next="free space on that disk",
-            )
+            yield disk_full(directory)
         elif (free < _LITTLE and not is_full) or 0 < space.f_favail < _FEW:
             yield Finding(
                 code="disk-nearly-full",

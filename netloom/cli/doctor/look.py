@@ -76,7 +76,7 @@ LOOKS = (
     Look(
         "sysctls",
         "settings of the kernel",
-        ("sysctl-forwarding", "sysctl-in-the-way", "conntrack-full"),
+        ("sysctl-forwarding", "sysctl-at-boot", "sysctl-in-the-way", "conntrack-full"),
         passes=True,
     ),
     Look(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ...api.findings import Finding
 from ...kernel import Veth
 from ...kernel.uplink import Uplink
+from ...ops.health.kernel import mtu_mismatch
 from .ground import Ground
 
 
@@ -37,13 +38,6 @@ def _mismatch(name: str, path: str, mtu: int, links: Counter[int], way_out: Upli
     ]
     if mtu > way_out.mtu:
         parts.append(f"network {name} asks for {mtu}")
-    advice = f"attach the containers of {name} again, which then follow the uplink"
-    if mtu > way_out.mtu:
-        advice = f"set `mtu` to {way_out.mtu} or less in {path} (0 follows the uplink), and {advice}"
-    return Finding(
-        code="mtu-mismatch",
-        severity="warning",
-        subject=name,
-        text=f"MTU mismatch: uplink {way_out.link} is {way_out.mtu}, {' and '.join(parts)}",
-        next=advice,
+    return mtu_mismatch(
+        name, way_out.link, way_out.mtu, " and ".join(parts), path if mtu > way_out.mtu else ""
     )

@@ -24,23 +24,23 @@ def look(ground: Ground) -> Iterator[Finding]:
         yield from _unreadable(it)
         if it.note and not (it.name == "CRI-O" and any(repr(name) in it.note for name in names)):
             if it.name == "CRI-O":
-                yield _elsewhere(
-                    it,
+                yield elsewhere(
+                    it.name,
                     f"CRI-O does not use a network of netloom: {it.note}",
                     f"set `cni_default_network` to {names[0]!r}, or remove it, and restart CRI-O",
                 )
             continue  # it does not use CNI, or not here
         if it.path and not _same(it.conf_dir, conf_dir):
-            yield _elsewhere(
-                it,
+            yield elsewhere(
+                it.name,
                 f"{it.name} looks for networks in {it.conf_dir}, and netloom's are in {conf_dir} ({it.path})",
                 f"`netloom up --conf-dir {it.conf_dir}` writes one there, or change {to_change(it.path)} and "
                 "restart it",
             )
         known = it.plugin_dirs and plugin_dirs
         if known and not any(_same(one, other) for one in it.plugin_dirs for other in plugin_dirs):
-            yield _elsewhere(
-                it,
+            yield elsewhere(
+                it.name,
                 f"{it.name} looks for plugins in {', '.join(it.plugin_dirs)}, and netloom's is in "
                 f"{', '.join(plugin_dirs)} ({it.plugin_path})",
                 f"`netloom up --plugin-dir {it.plugin_dirs[0]}` installs it there, or change "
@@ -72,8 +72,8 @@ def _unreadable(runtime: Runtime) -> Iterator[Finding]:
         )
 
 
-def _elsewhere(runtime: Runtime, text: str, advice: str) -> Finding:
-    return Finding(code="runtime-elsewhere", severity="warning", subject=runtime.name, text=text, next=advice)
+def elsewhere(runtime: str, text: str, advice: str) -> Finding:
+    return Finding(code="runtime-elsewhere", severity="warning", subject=runtime, text=text, next=advice)
 
 
 def _same(one: str, other: str) -> bool:

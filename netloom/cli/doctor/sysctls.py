@@ -16,6 +16,7 @@ from ...kernel import KernelError, Namespace, Route
 from ...kernel.errors import Refused
 from ...kernel.netlink import link, route
 from ...kernel.values import packed_network
+from ...ops.health.kernel import forwarding_off
 from .boot_settings import path_of, undone_at_boot
 from .ground import Ground
 from .way import FAR_AWAY, FILTERED, way_in
@@ -32,13 +33,7 @@ def look(ground: Ground) -> Iterator[Finding]:
         return
     off = [name for name in _needed(ground) if _read(name) == "0"]
     for name in off:
-        yield Finding(
-            code="sysctl-forwarding",
-            subject=name,
-            text=f"the host does not forward: {name} is 0, and no container reaches another, or the outside",
-            next=f"`sysctl -w {name}=1`; a running agent does it within a second (`netloom up` starts one)",
-            fix=f"set {name} to 1",
-        )
+        yield forwarding_off(name)
     yield from undone_at_boot(_needed(ground))
     if _IPV4 not in off:
         yield from _dropped(ground)
@@ -107,14 +102,7 @@ def _asked(
                 else f"`sysctl -w {setting}=0 {_of_link('all', 'rp_filter')}=0`, or give {name} an address",
             )
         elif refused.errno == errno.EHOSTUNREACH:
-            setting = _of_link(name, "forwarding")
-            yield Finding(
-                code="sysctl-forwarding",
-                subject=setting,
-                text=f"the host does not forward what comes in by {name}: {setting} is 0",
-                next=f"`sysctl -w {setting}=1`",
-                fix=f"set {setting} to 1",
-            )
+            yield forwarding_off(_of_link(name, "forwarding"), link=name)
 
 
 def _attached(ground: Ground) -> Iterator[tuple[str, bytes]]:

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ...api.catalogue import entry
 from ...api.client import AgentError, Connection, NotRunning
-from ...api.findings import Finding
+from ...api.findings import Finding, remedy_of
 from ...cni import CNIError
 from ...cni.load import LISTS, SINGLE_PLUGINS, config_files
 from ...journal import Ledger, search
+from ...ops.health.agent import not_answering
+from ...ops.health.networks import none_configured
 from ...ops.node.heartbeat import last_sign
 from .. import network_order, plugin_places
-from ..doctor.runtimes import of_runtimes
+from ..doctor.runtimes import elsewhere, of_runtimes
 from ..moments import shown
 from ..runtimes import runtimes
 from .explanation import Absence, Configuration, Explanation, Outage
@@ -113,16 +114,15 @@ def _findings(
 ) -> Iterable[Finding]:
     yield _never(word, found, since, lost)
     if found.agent:
-        yield _finding(
-            "agent-not-running", f"{found.agent}: what is asked now fails with code 11", args.socket
-        )
+        text = f"{found.agent}: what is asked now fails with code 11"
+        yield replace(not_answering("agent-not-running", text, args.socket), severity="warning")
     yield from plugin_places.of_installed(args.state_dir)
     yield from _of_files(args.conf_dir, found.configurations)
-    elsewhere = of_runtimes(args)
-    yield from elsewhere
+    told = of_runtimes(args)
+    yield from told
     for one in found.runtimes:
-        if one.note and not any(it.subject == one.name for it in elsewhere):
-            yield _finding("runtime-elsewhere", f"{one.name}: {one.note}", one.name)
+        if one.note and not any(it.subject == one.name for it in told):
+            yield elsewhere(one.name, f"{one.name}: {one.note}", remedy_of("runtime-elsewhere"))
 
 
 def _never(word: str, found: Absence, since: float | None, lost: Sequence[search.Gap]) -> Finding:
@@ -137,8 +137,12 @@ def _never(word: str, found: Absence, since: float | None, lost: Sequence[search
         loads = f"the first file that runtimes find is {first.path} ({what})"
     without = f"; {_without(found.outages)}: what was asked meanwhile is in no log" if found.outages else ""
     missing = f"; {_missing(lost)}" if lost else ""
-    never = _finding("never-asked", f"no ADD for {word!r} was seen{seen}; {loads}{without}{missing}", word)
-    return never if first is not None else replace(never, next=_NO_FILES)
+    return Finding(
+        code="never-asked",
+        subject=word,
+        text=f"no ADD for {word!r} was seen{seen}; {loads}{without}{missing}",
+        next=_NO_FILES if first is None else remedy_of("never-asked"),
+    )
 
 
 def _without(outages: Sequence[Outage]) -> str:
@@ -164,20 +168,8 @@ def _until(it: Outage) -> str:
 def _of_files(directory: str, files: Sequence[Configuration]) -> Iterable[Finding]:
     ours = [it for it in files if it.ours]
     if not ours:
-        yield _finding("network-none", f"no file in {directory} is a network of netloom", directory)
+        yield none_configured(directory)
     elif files[0].error:
         yield from network_order.of_first_file(directory)
     elif files[0] not in ours:
         yield from network_order.of_files_before(ours[0].path)
-
-
-def _finding(code: str, text: str, subject: str) -> Finding:
-    page = entry(code)
-    severity = "error" if code == "never-asked" else "warning"
-    return Finding(
-        code=code,
-        text=text,
-        next="" if page is None else page.remedy,
-        subject=subject,
-        severity=severity,  # type: ignore[arg-type]
-    )

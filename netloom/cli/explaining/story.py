@@ -10,6 +10,7 @@ from ...cni import AttachmentKey, CNIError
 from ...journal import Attachment, Ledger, search
 from ...kernel import Namespace
 from ...networks.attachment import addresses_of
+from ...ops.health.kernel import queued_dels
 from ..agent_advice import OWN_PLUGIN, agent_advice
 from ..circumstances import without_stale
 from ..event import Event, event_of
@@ -110,14 +111,7 @@ def _operations(subject: Subject, ledger: Ledger) -> list[Event]:
 
 def _queued(rows: Iterable[Attachment]) -> Iterable[Finding]:
     for row in rows:
-        page = entry("queued-dels")
-        yield Finding(
-            code="queued-dels",
-            severity="warning",
-            text=f"{row.key}: its DEL waits for an agent",
-            next="" if page is None else page.remedy,
-            subject=str(row.key),
-        )
+        yield queued_dels(1, str(row.key), has_agent=False)
 
 
 def _failures(operations: Sequence[Event], attached: set[AttachmentKey]) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
-from ...api.findings import Finding
+from ...api.findings import Finding, remedy_of
 from ...ipam import Pool, SqlHoldings, count_free, usage
 from ...journal import Attachment, Ledger, boottime
 from ...kernel import (
@@ -32,12 +32,13 @@ from ...kernel.values import packed_network, shown_ip
 from ...networks import names, table
 from ...networks.attachment import SCOPE, port_of, readable_plan
 from ...networks.features import ports
+from ..health import attachments, kernel
+from ..health import pools as pools_health
 from ..node import orphans
 from ..node import table_contents as contents
 from ..node.own_addresses import ADDRESSES, address_missing, is_local
 from ..node.presence import leads_there, namespace_of
 from .bulk_check import as_planned
-from .finding import finding
 
 # Pools up to this size are counted address by address.
 _COUNTABLE = 1 << 16
@@ -60,7 +61,7 @@ def audit(
     elements = contents.there(host)
     fine = as_planned(rows, plans, host, elements) if glance is None else glance(rows, plans, elements)
     return [
-        *(finding("table-broken", f"{it}", table.TABLE.name) for it in table.TABLE.check(Scope(host))),
+        *_table(host),
         *_own_addresses(ledger, host),
         *_unreadable(rows, plans),
         *_states(rows),
@@ -70,6 +71,12 @@ def audit(
         *_kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements)),
         *_strangers(ledger, rows, plans, host, elements),
     ]
+
+
+def _table(host: Namespace) -> Iterable[Finding]:
+    differences = table.TABLE.check(Scope(host))
+    if differences:
+        yield kernel.table_broken(differences)
 
 
 def _own_addresses(ledger: Ledger, host: Namespace) -> Iterable[Finding]:
@@ -87,15 +94,13 @@ def plans_of(rows: Iterable[Attachment]) -> Plans:
 def _unreadable(rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
     for row in rows:
         if row.id not in plans:
-            yield finding(
-                "plan-unreadable", f"{row.key}: its plan cannot be read; it can only be deleted", row.key
-            )
+            yield attachments.unreadable(row.key)
 
 
 def _states(rows: Iterable[Attachment]) -> Iterable[Finding]:
     for row in rows:
         if row.state != "committed":
-            yield finding("attachment-unfinished", f"{row.key} is {row.state}", row.key)
+            yield attachments.unfinished(row)
 
 
 def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iterable[Finding]:
@@ -106,8 +111,7 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iter
         if number in held_by:
             held_by[number].add(ip)
         else:
-            shown = shown_ip(ip)
-            yield finding("address-orphaned", f"{shown} is held by an attachment that is not there", shown)
+            yield pools_health.address_orphaned(ip)
     for row in rows:
         held, planned = held_by[row.id], set(_planned_addresses(plans.get(row.id)))
         for ip in planned:
@@ -119,14 +123,16 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iter
                 if ip in held
                 else f"{row.key} has a route to {shown}, and does not hold it"
             )
-            yield finding("address-inconsistent", text, row.key)
-    for ip, keys in routed_by.items():
-        if len(keys) > 1:
-            yield finding("address-twice", f"{shown_ip(ip)} is of {' and of '.join(keys)}", shown_ip(ip))
+            yield _defect("address-inconsistent", text, row.key)
     links = Counter(row.host_link for row in rows)
-    for name, times in links.items():
-        if times > 1:
-            yield finding("address-twice", f"link {name} is of {times} attachments", name)
+    shared = [
+        (shown_ip(ip), f"{shown_ip(ip)} is of {' and of '.join(keys)}")
+        for ip, keys in routed_by.items()
+        if len(keys) > 1
+    ]
+    shared += [(name, f"link {name} is of {times} attachments") for name, times in links.items() if times > 1]
+    for subject, text in shared:
+        yield _defect("address-twice", text, subject)
 
 
 def _ports(ledger: Ledger, rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
@@ -140,7 +146,7 @@ def _ports(ledger: Ledger, rows: Iterable[Attachment], plans: Plans) -> Iterable
         does, lacks = ("holds", "does not map") if (number, port) in held else ("maps", "does not hold")
         shown = f"{port.host_port}/{port.protocol} of {shown_ip(port.host_ip)}"
         key = keys[number]
-        yield finding("port-inconsistent", f"{key} {does} host port {shown}, and {lacks} it", key)
+        yield _defect("port-inconsistent", f"{key} {does} host port {shown}, and {lacks} it", key)
 
 
 def _planned_addresses(plan: Plan | None) -> Iterable[bytes]:
@@ -157,8 +163,7 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
             continue
         free = count_free(pool, holdings, SCOPE)
         if free + used.held + used.resting != used.capacity:
-            found = f"{free} free, {used.held} held and {used.resting} resting"
-            yield finding("pool-miscounted", f"{used.cidr}: {found} are not {used.capacity}", used.cidr)
+            yield pools_health.miscounted(used.cidr, used.held, used.resting, used.capacity)
 
 
 def _kernel(
@@ -174,7 +179,7 @@ def _kernel(
             continue
         namespace = namespace_of(row)
         if namespace is None and not leads_there(row):
-            yield _gone(row, is_held=row.host_link in links)
+            yield attachments.busy(row) if row.host_link in links else attachments.stale(row)
             continue
         try:
             scope = Scope(host, namespace)
@@ -187,7 +192,7 @@ def _kernel(
             for difference in (*known, *_differences(others, scope, outside, inside)):
                 yield _different(row, difference)
         except KernelError as error:
-            yield finding("kernel-silent", f"{row.key}: {error}", row.key)
+            yield kernel.silent(str(error), row.key)
         finally:
             if namespace is not None:
                 namespace.close()
@@ -207,20 +212,23 @@ def _differences(
             yield from check(Plan((it,)), scope) if listed is None else listed
 
 
-def _gone(row: Attachment, *, is_held: bool) -> Finding:
-    """A namespace that ends takes its links along. While the host's end is there, somebody holds it."""
-    if is_held:
-        return finding(
-            "netns-busy",
-            f"{row.key}: its namespace is gone from {row.netns}, and lives on: somebody holds it",
-            row.key,
-        )
-    return finding("netns-stale", f"{row.key}: its namespace {row.netns} is gone", row.key)
-
-
 def _different(row: Attachment, difference: Difference) -> Finding:
-    code = "object-missing" if difference.what == "missing" else "object-changed"
-    return finding(code, f"{row.key}: {difference}", row.key)
+    if difference.what == "missing":
+        return attachments.missing(row.key, [difference.object])
+    return attachments.changed(row.key, [str(difference)])
+
+
+def _defect(code: str, text: str, subject: object) -> Finding:
+    return Finding(code=code, subject=str(subject), text=text, next=remedy_of(code))
+
+
+def _without_owner(what: str, subject: str) -> Finding:
+    return Finding(
+        code="element-orphaned",
+        subject=subject,
+        text=f"{what} belongs to no attachment",
+        next="it goes with the agent's next start (`netloom down`, `netloom up`)",
+    )
 
 
 def _strangers(
@@ -247,9 +255,8 @@ def _strangers(
     for it in there:
         if (it.set, it.key) not in elements and it not in theirs:
             what = " . ".join(it.key)
-            text = f"nft element {what} of {it.set} belongs to no attachment"
-            yield finding("element-orphaned", text, f"{it.set} {what}")
+            yield _without_owner(f"nft element {what} of {it.set}", f"{it.set} {what}")
     chains = {it.name for it in planned if isinstance(it, NftChain)} | {it.leads_to for it in theirs}
     for name in contents.chains_there(host):
         if name not in chains:
-            yield finding("element-orphaned", f"nft chain {name} belongs to no attachment", name)
+            yield _without_owner(f"nft chain {name}", name)

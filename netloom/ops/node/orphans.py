@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from ...api.findings import Finding
 from ...journal import Ledger
 from ...kernel import Namespace
@@ -17,13 +19,11 @@ from ...kernel.netlink import route
 from ...kernel.objects.link import link_names
 from ...kernel.values import shown_ip
 from ...networks import names
-from ..audit.finding import finding
 
 # Whoever answers a question about the journal.
 Survey: TypeAlias = Callable[[Callable[[Ledger], list[str]]], list[str]]
 
 CODE = "link-orphaned"
-INCOMPLETE = "orphan-incomplete"
 
 _FAMILIES = {2: 32, 10: 128}
 # Of as many, each is told of by itself.
@@ -83,7 +83,14 @@ def finding_of(name: str, ips: Iterable[bytes]) -> Finding:
     """In the same words, whoever tells of it."""
     addresses = _shown(ips)
     kept = f"; its addresses stay reserved: {addresses}" if addresses else ""
-    return finding(CODE, f"link {name} is not in the journal (orphaned){kept}", name)
+    return Finding(
+        code=CODE,
+        severity="warning",
+        subject=name,
+        text=f"link {name} is not in the journal (orphaned){kept}",
+        next="a container may use it, as after a journal was lost: delete that with its runtime, and the "
+        f"link goes, too; if none does, `ip link del {name}`",
+    )
 
 
 def _shown(ips: Iterable[bytes]) -> str:
@@ -104,7 +111,13 @@ def findings_of_services(
                 f"the container behind link {name}{whose} may have lost {lost}: the journal was lost, and "
                 "the nft table did not have it any more"
             )
-            yield finding(INCOMPLETE, text, name)
+            yield Finding(
+                code="orphan-incomplete",
+                subject=name,
+                text=text,
+                next="delete that container with its runtime and create it again; or, if you have a copy of "
+                "the journal that knows it: `netloom down`, `netloom journal restore FILE`, `netloom up`",
+            )
 
 
 def every_finding_of(orphans: Mapping[str, frozenset[bytes]]) -> list[Finding]:
@@ -117,9 +130,9 @@ def findings_of(orphans: Mapping[str, frozenset[bytes]]) -> Iterator[Finding]:
     more = len(orphans) - _SHOWN
     if more > 0:
         what = "link is" if more == 1 else "links are"
-        yield Finding(
-            code=CODE,
-            severity="warning",
+        yield replace(
+            every_finding_of(orphans)[0],
+            subject="",
             text=f"{more} more {what} not in the journal (orphaned)",
             next="`netloom doctor` names each, with what to do about it",
         )

@@ -1,0 +1,88 @@
+"""Findings about one attachment: what it lacks, what was changed, what holds it up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...api.findings import Finding
+from ...cni import AttachmentKey
+from ...journal import Attachment
+
+# What a running agent does by itself.
+BY_AGENT = "a running agent does it within a minute; `netloom up` starts one"
+_REPAIR = "`netloom check --repair` does it at once"
+
+
+def unfinished(row: Attachment) -> Finding:
+    return Finding(
+        code="attachment-unfinished", subject=str(row.key), text=f"{row.key} is {row.state}", next=BY_AGENT
+    )
+
+
+def unreadable(key: AttachmentKey) -> Finding:
+    return Finding(
+        code="plan-unreadable",
+        subject=str(key),
+        text=f"{key}: its plan cannot be read; it can only be deleted",
+        next="detach it with its container, or with `netloom cni del`; `netloom ls --wide` has its names",
+    )
+
+
+def stale(row: Attachment, *, is_replaced: bool = False) -> Finding:
+    """Its namespace is gone, and the host's end of its link with it."""
+    return Finding(
+        code="netns-stale",
+        subject=str(row.key),
+        text=f"{row.key}: its namespace {row.netns} {_how(is_replaced)}, and no DEL came",
+        next="a running agent releases it half a minute after the namespace is gone; `netloom gc` does it at "
+        "once",
+    )
+
+
+def busy(row: Attachment, *, is_replaced: bool = False) -> Finding:
+    """A namespace that ends takes its links along. While the host's end is there, a process holds it."""
+    return Finding(
+        code="netns-busy",
+        subject=str(row.key),
+        text=f"{row.key}: {row.netns} {_how(is_replaced)}, and its namespace lives on: a process holds it",
+        next="`netloom doctor` names the process: end or restart it; the links go with the namespace",
+    )
+
+
+def _how(is_replaced: bool) -> str:
+    return "leads to another namespace" if is_replaced else "is gone"
+
+
+def missing(key: AttachmentKey, objects: Sequence[str]) -> Finding:
+    return Finding(
+        code="object-missing",
+        subject=str(key),
+        text=f"{key}{_many(objects)}: not in the kernel: {'; '.join(objects)}",
+        next=f"{BY_AGENT}; {_REPAIR}",
+    )
+
+
+def changed(key: AttachmentKey, differences: Sequence[str]) -> Finding:
+    """Each difference names its object."""
+    return Finding(
+        code="object-changed",
+        subject=str(key),
+        text=f"{key}{_many(differences)}: {'; '.join(differences)}",
+        next="the agent leaves alone what others have changed: change it back, or let `netloom check "
+        "--repair` do it",
+    )
+
+
+def _many(listed: Sequence[str]) -> str:
+    return f" ({len(listed)} objects)" if len(listed) > 1 else ""
+
+
+def foreign_address(row: Attachment, address: str, link: str, *, on_host: bool = False) -> Finding:
+    enter = "" if on_host else f"nsenter --net={row.netns} "
+    return Finding(
+        code="address-foreign",
+        severity="warning",
+        subject=str(row.key),
+        text=f"{row.key}: {link} has the address {address}, which netloom did not give",
+        next=f"`{enter}ip address del {address} dev {link}` removes it; or ask for it when attaching",
+    )

@@ -1,0 +1,49 @@
+"""Findings about the journal and its disk."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, TypeAlias
+
+from ...api.findings import Finding, remedy_of
+
+# Less free space than this, and the journal is about to be unwritable.
+_SPACE = 1 << 20
+
+Wrong: TypeAlias = Literal[
+    "journal-gone", "journal-damaged", "journal-newer", "journal-not-migrated", "journal-in-use",
+    "journal-unreadable", "journal-unwritable", "journal-read-only",
+]  # fmt: skip
+
+
+def wrong(code: Wrong, text: str, path: str, remedy: str = "") -> Finding:
+    """The journal's own error tells what is wrong; without a remedy, the catalogue has one."""
+    return Finding(code=code, subject=path, text=text, next=remedy or remedy_of(code))
+
+
+def disk_full(directory: str, *, of_inodes: bool = False) -> Finding:
+    if of_inodes:
+        return Finding(
+            code="disk-full",
+            subject=directory,
+            text=f"the disk of {directory} has no room for another file (its inodes are used up)",
+            next="remove files from that disk; `df -i` shows how many it has",
+        )
+    return Finding(
+        code="disk-full",
+        subject=directory,
+        text=full_disk_text(directory),
+        next="free space on that disk; the agent goes on by itself",
+    )
+
+
+def full_disk_text(directory: str) -> str:
+    return f"the disk of {directory} is full"
+
+
+def is_full(directory: str) -> bool:
+    try:
+        space = os.statvfs(directory)
+    except OSError:  # who opens something there tells more
+        return False
+    return space.f_bavail * space.f_frsize < _SPACE
