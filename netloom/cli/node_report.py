@@ -19,8 +19,8 @@ from ..ipam import Pool, PoolUsage, SqlHoldings, usage, would_allocate
 from ..journal import Ledger, State, boottime, empty
 from ..kernel import KernelError, Namespace
 from ..kernel.values import packed_ip
-from ..networks.attachment import SCOPE
 from ..networks.host import Host
+from ..networks.scope import SCOPE
 from ..ops.health.journal import full_disk_text, is_full
 from ..ops.node.host import look_at
 from ..ops.node.install import receipt

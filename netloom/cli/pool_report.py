@@ -18,9 +18,9 @@ from ..journal import Ledger, boottime, empty
 from ..journal.search import networks_attached
 from ..kernel import KernelError, Namespace
 from ..kernel.values import shown_ip
-from ..networks.attachment import SCOPE
 from ..networks.config import Network
 from ..networks.host import Host
+from ..networks.scope import SCOPE
 from ..ops.health.networks import broken as network_broken
 from ..ops.health.pools import address_orphaned, exhausted, miscounted, nearly_exhausted, shortage_of
 from ..ops.node.host import look_at

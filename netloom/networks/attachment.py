@@ -76,7 +76,3 @@ def addresses_of(result: bytes) -> tuple[str, ...]:
         return tuple(it.address.partition("/")[0] for it in _addresses.decode(result).ips)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return ()
-
-
-# Attachments of the routed mode share the host's main table, so no two networks may have one address.
-SCOPE = "main"

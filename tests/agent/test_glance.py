@@ -210,9 +210,10 @@ def test_limits_that_were_changed_are_told_as_by_who_looks_closely(limited: Node
             assert namespace is not None
             with namespace:
                 differences = check(Plan.decode(row.plan), Scope(host, namespace))
-                closely += [(str(row.key), f"{row.key}: {it}") for it in differences]
-        found = [(it.subject, it.text) for it in audit(limited.ledger(), host)]
-        assert found == closely
+                closely += [(str(row.key), it.object) for it in differences]
+        found = audit(limited.ledger(), host)
+        assert [it.subject for it in found] == [subject for subject, _ in closely]
+        assert all(name in it.text for it, (_, name) in zip(found, closely, strict=True))
         assert as_planned(rows, plans_of(rows), host, contents.there(host)) == {
             row.id for row in rows if str(row.key) not in {subject for subject, _ in closely}
         }

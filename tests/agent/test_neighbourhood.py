@@ -106,7 +106,7 @@ def test_a_resolver_is_known_if_it_is_on_a_network_of_the_host(beside: Node, tmp
     own.write_text("# ours\nnameserver 10.9.0.1\nnameserver 198.51.100.1\nnameserver no\nsearch a b\n")
     assert resolvers(str(own)) == [packed_ip("10.9.0.1"), packed_ip("198.51.100.1")]
     asked = (
-        "from netloom.kernel import Namespace; from netloom.networks.host import look_at; "
+        "from netloom.kernel import Namespace; from netloom.ops.node.host import look_at; "
         "print([(i.hex(), it.role) for i, it in look_at(Namespace.own()).neighbours.items()])"
     )
     covered = f'mount --bind {own} /etc/resolv.conf && exec "$@"'

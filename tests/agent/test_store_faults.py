@@ -224,7 +224,7 @@ def test_del_on_a_broken_disk_succeeds_and_is_written_down_later(node: Node, bro
 
 
 def test_a_del_that_is_written_down_later_is_one_event(node: Node, broken: BreakableDisk) -> None:
-    """However many rounds have tried to write it down."""
+    """However many rounds have tried to write it down, and whichever part of a round does at last."""
     container = node.container()
     node.add(container)
     broken.break_down()
@@ -237,7 +237,7 @@ def test_a_del_that_is_written_down_later_is_one_event(node: Node, broken: Break
     assert eventually(lambda: node.intents() == [])
     assert node.stop() == 0
     verbs = [it.verb for it in node.ledger().operations() if it.container_id == container]
-    assert sorted(verbs) == ["ADD", "DEL", "REPLAY"]
+    assert sorted(verbs) in (["ADD", "DEL"], ["ADD", "DEL", "REPLAY"])
 
 
 def test_status_on_a_broken_disk_is_code_50(node: Node, broken: BreakableDisk) -> None:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
 # An agent as another version of netloom would start it.
 _SAME_NUMBER = (
-    "from netloom.modes import table; from msgspec.structs import replace; "
+    "from netloom.networks import table; from msgspec.structs import replace; "
     "table.TABLE = replace(table.TABLE, body=table.TABLE.body + 'set of_old { type ifname; }'); "
     "from netloom.cli.main import main; main(['agent'])"
 )

@@ -13,7 +13,7 @@ from ... import __version__
 from ...api import intents
 from ...ipam import SqlHoldings, usage
 from ...journal import JournalError, Ledger, boottime
-from ...networks.attachment import SCOPE
+from ...networks.scope import SCOPE
 from ...ops.node.network_files import NamedPool
 from ..findings import findings_of
 from ..node import Node

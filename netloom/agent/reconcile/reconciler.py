@@ -18,7 +18,8 @@ from ...kernel.events import SMALLEST, Event, Events, Lost
 from ...kernel.netlink import link, route
 from ...kernel.objects.route import PROTOCOL
 from ...networks import names, table
-from ...networks.attachment import SCOPE, readable_plan
+from ...networks.attachment import readable_plan
+from ...networks.scope import SCOPE
 from ...ops.node import table_contents as contents
 from ...ops.node.presence import is_another, leads_there, namespace_of
 from ..node import Node

@@ -17,13 +17,14 @@ from ...cni.skel import Request
 from ...ipam import SqlHoldings, allocate
 from ...journal import Attachment, Ledger, boottime
 from ...kernel import Plan
-from ...networks.attachment import SCOPE, port_of, readable_plan, readable_result, remnants_of
+from ...networks.attachment import port_of, readable_plan, readable_result, remnants_of
 from ...networks.config import Network
 from ...networks.features.options import host_ports
 from ...networks.features.wanted import HostPort
 from ...networks.host import Host
 from ...networks.modes import routed
 from ...networks.names import names_of
+from ...networks.scope import SCOPE
 from ...ops.node.presence import leads_to
 from .errors import KernelRefused, OfNeighbour, OfOrphan, PortOfOrphan, PortTaken
 

@@ -42,8 +42,7 @@ def look(ground: Ground) -> Iterator[Finding]:
         if it.code == "netns-busy":
             yield _named(it, held_by.get(inodes[it.subject], []))
         else:
-            by_agent = _BY_AGENT.get(it.code) if ground.report.agent else None
-            yield it if by_agent is None else replace(it, fix=f"{it.subject}: {by_agent}")
+            yield replace(it, fix=_BY_AGENT.get(it.code, "")) if ground.report.agent else it
 
 
 def _named(busy: Finding, found: list[Holder]) -> Finding:

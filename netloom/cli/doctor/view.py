@@ -23,7 +23,7 @@ def show(found: Diagnosis) -> None:
     for it in found.fixed:
         what = "done" if it.done else "not done" if it.error else "would be done"
         why = f" ({it.error})" if it.error else ""
-        say(printable_line(f"{what}: {it.text}{why}"))
+        say(printable_line(f"{what}: {it.subject}: {it.text}{why}"))
     if found.fixed:
         say("")
     for group in _groups(found.findings):

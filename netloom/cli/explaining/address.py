@@ -14,8 +14,8 @@ from ...api.findings import Finding
 from ...ipam import FREE, HELD, Pool, SqlHoldings
 from ...journal import Attachment, Ledger, boottime, search
 from ...kernel import Namespace
-from ...networks.attachment import SCOPE
 from ...networks.modes import routed
+from ...networks.scope import SCOPE
 from ...ops.node.networks import NodeNetwork
 from ..circumstances import without_stale
 from ..live import Live, findings_of, look_at

@@ -30,8 +30,9 @@ from ...kernel.objects.link import link_names
 from ...kernel.sighting import Sighting
 from ...kernel.values import packed_network, shown_ip
 from ...networks import names, table
-from ...networks.attachment import SCOPE, port_of, readable_plan
+from ...networks.attachment import port_of, readable_plan
 from ...networks.features import ports
+from ...networks.scope import SCOPE
 from ..health import attachments, kernel
 from ..health import pools as pools_health
 from ..node import orphans

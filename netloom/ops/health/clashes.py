@@ -13,8 +13,8 @@ from ...api.catalogue import ENTRIES
 from ...api.findings import Finding
 from ...journal import Attachment, Ledger
 from ...kernel.values import shown_ip
-from ...networks.attachment import SCOPE
 from ...networks.host import Host
+from ...networks.scope import SCOPE
 
 if TYPE_CHECKING:
     pass

@@ -12,9 +12,9 @@ from ...api.findings import Finding, remedy_of
 from ...ipam import Shortage, SqlHoldings, would_allocate
 from ...journal import Ledger, boottime
 from ...kernel.values import shown_ip
-from ...networks.attachment import SCOPE
 from ...networks.config import Network
 from ...networks.host import Host
+from ...networks.scope import SCOPE
 from ..node.networks import FILE
 
 # Of the addresses that containers can have, this part is held.

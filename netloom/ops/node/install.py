@@ -25,7 +25,8 @@ RECEIPT = "installed.json"
 EXECUTABLE = 0o755
 READABLE = 0o644
 
-_SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_plugin", PLUGIN)
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+_SHIPPED = os.path.join(_ROOT, "_plugin", PLUGIN)
 _LARGEST = 64 << 20
 # What every version of the plugin says when somebody runs it by hand.
 _MARK = b"netloom: the CNI plugin that hands its requests to the agent of the node"
