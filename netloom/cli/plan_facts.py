@@ -2,7 +2,7 @@
 
 To make all objects of two thousand plans, and to import the kernel for it, takes longer than everything else
 that `netloom ls` does. So a part is read here by the few fields that are shown, whatever kind of object it
-is. What they mean is said in `netloom.modes`; a test holds both together.
+is. What they mean is said in `netloom.networks`; a test holds both together.
 """
 
 from __future__ import annotations
