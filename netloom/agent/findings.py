@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..api.findings import Finding
+from msgspec.structs import replace
+
+from ..api.findings import Finding, Severity, any_error
 from ..ops.health import journal, kernel
 from ..ops.health.agent import not_answering, troubled
+from ..ops.health.attachments import many_unwell
 from ..ops.health.paths import untrusted
 from ..ops.node import orphans
 from .settings import Settings
@@ -24,7 +27,7 @@ def findings_of(node: Node) -> list[Finding]:
     if node.journal.trouble:
         found.append(journal.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
     found += [it.finding for it in dict(node.conditions).values()]
-    found += _of_unrepaired(node)
+    found += _of_attachments(node)
     unknown = {link: it.unknown for link, it in node.orphan_table.items()}
     return [
         *found,
@@ -50,19 +53,11 @@ def of_trouble(what: str, text: str, settings: Settings) -> Finding:
             return troubled(text)
 
 
-def _of_unrepaired(node: Node) -> Iterator[Finding]:
-    listed = list(node.unrepaired.values())
-    for key, why in listed[:_SHOWN]:
-        yield Finding(
-            code="attachment-unrepaired",
-            subject=str(key),
-            text=f"{key} has lost a part of its network, and the agent cannot put it back: {why}",
-            next=f"`netloom check {key}` shows what is missing; clear what the message names, or detach and "
-            "attach the container",
-        )
+def _of_attachments(node: Node) -> Iterator[Finding]:
+    listed = list(node.unwell.values())
+    for found in listed[:_SHOWN]:
+        yield from found
     if len(listed) > _SHOWN:
-        yield Finding(
-            code="attachment-unrepaired",
-            text=f"{len(listed) - _SHOWN} more attachments have lost a part of their network",
-            next="`netloom check` names each",
-        )
+        many = listed[_SHOWN:]
+        severity: Severity = "error" if any(any_error(it) for it in many) else "warning"
+        yield replace(many_unwell(len(many)), severity=severity)

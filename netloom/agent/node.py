@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, TypeVar
 
 from msgspec.structs import replace
 
+from ..api.findings import Finding
 from ..cni import AttachmentKey, CNIError
 from ..failpoints import reach
 from ..journal import Attachment, Journal, Operation, lost
@@ -76,8 +77,8 @@ class Node:
         self.look_at_socket: Callable[[], None] = lambda: None
         # What is wrong with the node, and lets an ADD be done all the same, by what it is about.
         self.conditions: dict[str, Condition] = {}
-        # Attachments that have lost something that cannot be put back, by their numbers: each with why.
-        self.unrepaired: dict[int, tuple[AttachmentKey, str]] = {}
+        # Attachments that are not as planned, and that the agent cannot or may not mend, by their numbers.
+        self.unwell: dict[int, Sequence[Finding]] = {}
         # What was told already, and is not told again until it changes.
         self.warned: set[str] = set()
         # Attachments that were just made, and are looked at once more.

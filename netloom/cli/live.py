@@ -5,7 +5,7 @@ Reads only, and beside the agent: what is under way looks like a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from ..api.findings import Finding
 from ..journal import Attachment
 from ..kernel import (
     Address,
+    Difference,
     InvalidNamespace,
     InvalidPlan,
     KernelError,
@@ -29,6 +30,7 @@ from ..kernel.objects.link import find
 from ..kernel.objects.nft import OWNER
 from ..networks import table
 from ..ops.health import attachments, kernel
+from ..ops.node import ways
 from .object_state import ObjectState, Presence
 
 # The scope of addresses that others can reach.
@@ -47,6 +49,8 @@ class Live(NamedTuple):
     objects: list[ObjectState] | None
     foreign: list[str]
     needs_new_link: bool = False
+    different: Sequence[Difference] = ()
+    led_away: Sequence[ways.Diverted] = ()
 
 
 def look_at(row: Attachment, host: Namespace) -> Live:
@@ -59,11 +63,16 @@ def look_at(row: Attachment, host: Namespace) -> Live:
         namespace.close()
         namespace = None
     objects, foreign, needs_new_link = None, [], False
+    different: list[Difference] = []
+    led_away: list[ways.Diverted] = []
     try:
         plan = Plan.decode(row.plan)
         scope = Scope(host, namespace)
         needs_new_link = lost_its_end(plan, scope)
-        objects = [_state_of(it, scope) for it in plan.objects]
+        looked = [_state_of(it, scope) for it in plan.objects]
+        objects = [state for state, _ in looked]
+        different = [one for _, found in looked for one in found if one.what == "different"]
+        led_away = list(ways.diverted(host, row.host_link, ways.addresses_of(plan)))
         foreign = [] if namespace is None else foreign_addresses(plan, namespace)
     except InvalidPlan:
         pass
@@ -71,7 +80,7 @@ def look_at(row: Attachment, host: Namespace) -> Live:
         if namespace is not None:
             namespace.close()
     has_link = find(host, row.host_link) is not None
-    return Live(presence, has_link, objects, foreign, needs_new_link)
+    return Live(presence, has_link, objects, foreign, needs_new_link, different, led_away)
 
 
 def lost_its_end(plan: Plan, scope: Scope) -> bool:
@@ -124,20 +133,21 @@ def _presence(row: Attachment, found: Namespace | None) -> Presence:
     return "there" if same and row.netns_cookie in (0, found.cookie) else "replaced"
 
 
-def _state_of(it: Object, scope: Scope) -> ObjectState:
+def _state_of(it: Object, scope: Scope) -> tuple[ObjectState, list[Difference]]:
     kind: str = type(it).__struct_config__.tag  # type: ignore[assignment]
     if not all(scope.has(place) for place in it.places()):
-        return ObjectState(it.label, kind, "missing", ["its namespace is gone"])
+        return ObjectState(it.label, kind, "missing", ["its namespace is gone"]), []
     try:
         differences = it.check(scope)
     except KernelError as error:
-        return ObjectState(it.label, kind, "unknown", [str(error)])
+        return ObjectState(it.label, kind, "unknown", [str(error)]), []
     if not differences:
-        return ObjectState(it.label, kind, "as planned", [])
+        return ObjectState(it.label, kind, "as planned", []), []
     different = [one for one in differences if one.what == "different"]
-    if not different:
-        return ObjectState(it.label, kind, "missing", [])
-    return ObjectState(it.label, kind, "different", [one.said for one in different])
+    state = ObjectState(
+        it.label, kind, "different" if different else "missing", [it.said for it in different]
+    )
+    return state, differences
 
 
 def findings_of(row: Attachment, live: Live) -> list[Finding]:
@@ -149,22 +159,25 @@ def findings_of(row: Attachment, live: Live) -> list[Finding]:
         return [judged(row, is_replaced=live.namespace == "replaced")]
     if live.objects is None:
         return [attachments.unreadable(row.key)]
-    told = list(_of_objects(row, live.objects))
+    told = list(_of_objects(row, live.objects, live.different))
     if live.needs_new_link:
         told = [for_a_new_link(it) for it in told]
-    return [*told, *(attachments.foreign_address(row, it, row.ifname) for it in live.foreign)]
+    return [
+        *told,
+        *(attachments.diverted(row.key, it) for it in live.led_away),
+        *(attachments.foreign_address(row, it, row.ifname) for it in live.foreign),
+    ]
 
 
-def _of_objects(row: Attachment, objects: list[ObjectState]) -> Iterator[Finding]:
+def _of_objects(
+    row: Attachment, objects: list[ObjectState], different: Sequence[Difference]
+) -> Iterator[Finding]:
     missing = [it.object for it in objects if it.state == "missing"]
-    different, unknown = (
-        [f"{it.object}: {', '.join(it.differences)}" for it in objects if it.state == state]
-        for state in ("different", "unknown")
-    )
+    unknown = [f"{it.object}: {', '.join(it.differences)}" for it in objects if it.state == "unknown"]
     if missing:
         yield attachments.missing(row.key, missing)
     if different:
-        yield attachments.changed(row.key, different)
+        yield attachments.changed(row.key, Plan.decode(row.plan), different)
     if unknown:
         yield kernel.silent("; ".join(unknown), row.key)
 

@@ -24,6 +24,11 @@ class Difference(Struct, frozen=True, omit_defaults=True):
         return f"{self.object}: {self.said}"
 
     @property
+    def is_of_peer(self) -> bool:
+        """Whether it is about the other end of a pair."""
+        return self.field is not None and self.field.startswith("peer")
+
+    @property
     def said(self) -> str:
         """Without the object's name."""
         return "missing" if self.what == "missing" else f"{self.field} is {self.found}, not {self.wanted}"

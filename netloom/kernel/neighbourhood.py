@@ -23,11 +23,11 @@ _EVERY_TABLE = 0
 # Of entries that somebody answered for, lately or some time ago, or that an operator has set.
 _ANSWERED = neighbour.REACHABLE | neighbour.STALE | neighbour.DELAY | neighbour.PROBE | neighbour.PERMANENT
 
-Role: TypeAlias = Literal["gateway", "neighbour", "resolver"]
+Role: TypeAlias = Literal["gateway", "neighbour", "resolver", "routed"]
 
 
 class Machine(Struct, frozen=True):
-    """Who has an address, and on which link."""
+    """Who has an address, and on which link. `routed`: only a host route of another program says so."""
 
     role: Role
     link: str
@@ -67,7 +67,7 @@ def _routed(namespace: Namespace, family: int, index: int) -> Iterator[tuple[byt
             if hop.gateway is not None:
                 yield hop.gateway, "gateway", hop.index or 0
             elif found.prefix == len(found.destination) * 8:
-                yield found.destination, "neighbour", hop.index or 0
+                yield found.destination, "routed", hop.index or 0
 
 
 def _next_hops(namespace: Namespace) -> list[nexthop.NextHop]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from netloom.cli.doctor.way import FAR_AWAY, FILTERED, way_in
+from netloom.ops.node.ways import FAR_AWAY, FILTERED, way
 from netloom.kernel.errors import Refused
 
 from ..agent.stage import NETLOOM, Node, eventually
@@ -114,10 +115,10 @@ def test_a_source_that_reverse_path_filtering_drops_is_told_by_this_kernel(node:
     ):
         node.inside("ip", *words.split())
     node.inside("sysctl", "-w", "net.ipv4.ip_forward=1", "net.ipv4.conf.second.rp_filter=1")
-    host, target = node.namespace, bytes((10, 9, 0, 1))
+    host, target, far = node.namespace, bytes((10, 9, 0, 1)), FAR_AWAY[socket.AF_INET]
     index = host.route.index("second")
     with pytest.raises(Refused) as refused:
-        way_in(host, index, FAR_AWAY, target)
+        way(host, target, source=far, link=index)
     assert refused.value.errno in FILTERED
     node.inside("sysctl", "-w", "net.ipv4.conf.second.rp_filter=2")
-    assert way_in(host, index, FAR_AWAY, target) is not None
+    assert way(host, target, source=far, link=index) is not None

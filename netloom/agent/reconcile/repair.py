@@ -22,6 +22,9 @@ from ..server.subject import about
 
 log = logging.getLogger(__name__)
 
+# The field of a difference: a container may give its own end another MAC.
+PEERS_MAC = "peer's mac"
+
 
 class Mended(Struct, frozen=True, kw_only=True):
     """What was done, by labels of objects, and what is still not as planned."""
@@ -43,7 +46,7 @@ async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Na
         await _lay_down(node, attachment, "a chain was changed")
         name, subject = table.TABLE.name, about(attachment.key)
         log.warning("a chain of the nft table %s was changed; it is as it was", name, extra=subject)
-    mac = next((it.found for it in repaired.left if it.field == "peer's mac"), None)
+    mac = next((it.found for it in repaired.left if it.field == PEERS_MAC), None)
     if mac is not None:
         await _adopt(node, attachment, plan, mac, namespace)
     return Mended(put_back=repaired.put_back, left=repaired.left)

@@ -51,6 +51,16 @@ ENTRIES = (
         "the agent tries again within a minute. Detaching and attaching makes the whole attachment again.",
     ),
     _entry(
+        "route-diverted",
+        "the host does not send a container's packets to its link",
+        "All objects of the attachment are there, and a packet for the container still does not reach it, or "
+        "one from it is refused. An `ip rule`, a blackhole route, or a route of another program comes first. "
+        "VPN clients and routing daemons add such rules. The agent asks the kernel for each attachment once "
+        "a minute; nothing is sent for it.",
+        "`ip rule`, `ip -6 rule` and `ip route get ADDRESS` show what leads the packets away. Remove it, or "
+        "exclude the pools from it.",
+    ),
+    _entry(
         "two-agents",
         "two agents on one node",
         "More than one agent of netloom runs in this network namespace, each with a state of its own. Each "

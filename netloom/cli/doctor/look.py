@@ -34,7 +34,7 @@ LOOKS = (
         (
             "agent-not-running", "agent-silent", "agent-halted", "agent-strange", "agent-elsewhere",
             "socket-removed", "socket-unreachable", "socket-foreign", "path-untrusted",
-            "attachment-unrepaired",
+            "attachment-unrepaired", "route-diverted", "object-changed",
             "agent-troubled", "agent-outdated", "agent-of-other-state", "queued-dels",
             "journal-gone", "journal-damaged", "journal-newer", "journal-unwritable", "journal-unreadable",
             "journal-read-only", "disk-full", "network-none", "network-broken", "network-file-missing",
@@ -94,7 +94,7 @@ LOOKS = (
             "table-broken", "plan-unreadable", "attachment-unfinished", "address-inconsistent",
             "address-twice", "address-orphaned", "port-inconsistent", "pool-miscounted", "object-missing",
             "object-changed", "kernel-silent", "netns-stale", "netns-busy", "link-orphaned",
-            "element-orphaned", "node-address-missing",
+            "element-orphaned", "node-address-missing", "route-diverted",
         ),
         passes=True,
     ),

@@ -17,9 +17,9 @@ from ...kernel.errors import Refused
 from ...kernel.netlink import link, route
 from ...kernel.values import packed_network
 from ...ops.health.kernel import forwarding_off
+from ...ops.node.ways import FAR_AWAY, FILTERED, way
 from .boot_settings import path_of, undone_at_boot
 from .ground import Ground
-from .way import FAR_AWAY, FILTERED, way_in
 
 _IPV4, _IPV6 = "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"
 _CONNTRACK = "/proc/sys/net/netfilter/nf_conntrack_"
@@ -71,11 +71,13 @@ def _dropped(ground: Ground) -> Iterator[Finding]:
         return
     outside = dict(_ways_out(host))
     for name, ip in inside:
-        target = FAR_AWAY if outside else next((other for _, other in inside if other != ip), None)
+        target = (
+            FAR_AWAY[socket.AF_INET] if outside else next((other for _, other in inside if other != ip), None)
+        )
         if target is not None:
             yield from _asked(host, name, _index(host, name), source=ip, target=target)
     for index, name in outside.items():
-        yield from _asked(host, name, index, source=FAR_AWAY, target=inside[0][1])
+        yield from _asked(host, name, index, source=FAR_AWAY[socket.AF_INET], target=inside[0][1])
 
 
 def _asked(
@@ -84,7 +86,7 @@ def _asked(
     if index is None:
         return  # it is gone, which the audit tells of
     try:
-        way_in(host, index, source, target)
+        way(host, target, source=source, link=index)
     except Refused as refused:
         mode = _filtering(name)
         if refused.errno in FILTERED and mode != "0":

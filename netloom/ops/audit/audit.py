@@ -35,7 +35,7 @@ from ...networks.features import ports
 from ...networks.scope import SCOPE
 from ..health import attachments, kernel
 from ..health import pools as pools_health
-from ..node import orphans
+from ..node import orphans, ways
 from ..node import table_contents as contents
 from ..node.own_addresses import ADDRESSES, address_missing, is_local
 from ..node.presence import leads_there, namespace_of
@@ -70,6 +70,7 @@ def audit(
         *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
         *_kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements)),
+        *_ways(rows, plans, host),
         *_strangers(ledger, rows, plans, host, elements),
     ]
 
@@ -191,7 +192,7 @@ def _kernel(
             others = [it for it in plan.objects if it not in elements and it not in chains]
             inside = None if namespace is None else Sighting(namespace)
             for difference in (*known, *_differences(others, scope, outside, inside)):
-                yield _different(row, difference)
+                yield _different(row, plan, difference)
         except KernelError as error:
             yield kernel.silent(str(error), row.key)
         finally:
@@ -213,10 +214,19 @@ def _differences(
             yield from check(Plan((it,)), scope) if listed is None else listed
 
 
-def _different(row: Attachment, difference: Difference) -> Finding:
+def _different(row: Attachment, plan: Plan, difference: Difference) -> Finding:
     if difference.what == "missing":
         return attachments.missing(row.key, [difference.object])
-    return attachments.changed(row.key, [str(difference)])
+    return attachments.changed(row.key, plan, [difference])
+
+
+def _ways(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
+    """What settings of the kernel refuse is told by `netloom doctor`, with the setting."""
+    for row in rows:
+        plan = plans.get(row.id)
+        if plan is not None and row.state == "committed":
+            found = ways.diverted(host, row.host_link, ways.addresses_of(plan), by_settings=False)
+            yield from (attachments.diverted(row.key, it) for it in found)
 
 
 def _defect(code: str, text: str, subject: object) -> Finding:

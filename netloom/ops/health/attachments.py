@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from ...api.findings import Finding
 from ...cni import AttachmentKey
 from ...journal import Attachment
+from ...kernel import Difference, Plan
+from ..node.ways import Diverted
 
 # What a running agent does by itself.
-BY_AGENT = "a running agent does it within a minute; `netloom up` starts one"
+BY_AGENT = (
+    "a running agent does it within a minute, or `netloom status` says why it cannot; `netloom up` starts one"
+)
 _REPAIR = "`netloom check --repair` does it at once"
 
 
@@ -62,18 +66,21 @@ def missing(key: AttachmentKey, objects: Sequence[str]) -> Finding:
     )
 
 
-def changed(key: AttachmentKey, differences: Sequence[str]) -> Finding:
-    """Each difference names its object."""
+def changed(key: AttachmentKey, plan: Plan, differences: Sequence[Difference]) -> Finding:
+    """What was changed in the container's own namespace is a warning: its owner may have meant it."""
+    outside = {it.label for it in plan.objects if it.on == "host"}
+    is_inside = all(it.object not in outside or it.is_of_peer for it in differences)
     return Finding(
         code="object-changed",
+        severity="warning" if is_inside else "error",
         subject=str(key),
-        text=f"{key}{_many(differences)}: {'; '.join(differences)}",
+        text=f"{key}{_many(differences)}: {'; '.join(map(str, differences))}",
         next="the agent leaves alone what others have changed: change it back, or let `netloom check "
-        "--repair` do it",
+        f"{key} --repair` do it",
     )
 
 
-def _many(listed: Sequence[str]) -> str:
+def _many(listed: Sequence[object]) -> str:
     return f" ({len(listed)} objects)" if len(listed) > 1 else ""
 
 
@@ -85,4 +92,32 @@ def foreign_address(row: Attachment, address: str, link: str, *, on_host: bool =
         subject=str(row.key),
         text=f"{row.key}: {link} has the address {address}, which netloom did not give",
         next=f"`{enter}ip address del {address} dev {link}` removes it; or ask for it when attaching",
+    )
+
+
+def diverted(key: AttachmentKey, found: Diverted) -> Finding:
+    return Finding(
+        code="route-diverted",
+        subject=str(key),
+        text=f"{key}: {found.what}",
+        next=f"`ip rule` and `ip route get {found.ip}` show what leads them away: remove that rule or route",
+    )
+
+
+def unrepaired(key: AttachmentKey, why: str) -> Finding:
+    """`why` is what the kernel said to the agent that tried."""
+    return Finding(
+        code="attachment-unrepaired",
+        subject=str(key),
+        text=f"{key} has lost a part of its network, and the agent cannot put it back: {why}",
+        next=f"`netloom check {key}` shows what is missing; clear what the message names, or detach and "
+        "attach the container",
+    )
+
+
+def many_unwell(count: int) -> Finding:
+    """For those that a short list has no room for."""
+    more = "1 more attachment is" if count == 1 else f"{count} more attachments are"
+    return Finding(
+        code="attachment-unrepaired", text=f"{more} not as planned", next="`netloom check` names each"
     )

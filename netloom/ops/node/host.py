@@ -62,7 +62,7 @@ def _neighbours(
     machines = {**far_ends, **machines_on(namespace, links)}
     for ip in resolvers():
         name = next((links[it.index] for it in on_links if _is_on_subnet(ip, it)), None)
-        if name is not None and (ip not in machines or machines[ip].role == "neighbour"):
+        if name is not None and (ip not in machines or machines[ip].role in ("neighbour", "routed")):
             machines[ip] = Machine("resolver", name)
     return machines
 
