@@ -59,7 +59,9 @@ def _neighbours(
     """Of whom the most is known counts: a gateway may be a resolver and in the neighbour table, too."""
     on_links = [it for it in addresses if it.index in links]
     far_ends = {packed_ip(it.peer): Machine("neighbour", links[it.index]) for it in on_links if it.peer}
-    machines = {**far_ends, **machines_on(namespace, links)}
+    machines = machines_on(namespace, links)
+    # The kernel has a host route to the far end of a wire, too, which says less.
+    machines |= {ip: it for ip, it in far_ends.items() if ip not in machines or machines[ip].role == "routed"}
     for ip in resolvers():
         name = next((links[it.index] for it in on_links if _is_on_subnet(ip, it)), None)
         if name is not None and (ip not in machines or machines[ip].role in ("neighbour", "routed")):
