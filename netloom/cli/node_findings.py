@@ -34,7 +34,12 @@ _EFFECTS = {
     "network-none": ("network-file-missing",),
 }
 # An agent that is started without its journal begins with an empty one: what brings it back comes first.
-_AFTER = {"agent-not-running": {"journal-gone", "journal-damaged"}}
+# What a family lacks that the host has not follows from that.
+_AFTER = {
+    "agent-not-running": {"journal-gone", "journal-damaged"},
+    "node-address-missing": {"host-lacks"},
+    "attachment-unrepaired": {"host-lacks"},
+}
 
 
 class Described(Struct, frozen=True):

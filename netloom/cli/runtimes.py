@@ -39,6 +39,8 @@ class Runtime(
     path: Annotated[str, Meta(description="the file that says so; empty: it is the default")]
     conf_dir: Annotated[str, Meta(description="its directory of networks; empty: it uses none")]
     note: Annotated[str, Meta(description="what else keeps it from netloom; empty if nothing does")]
+    remedy: Annotated[str, Meta(description="what to do about that; empty if nothing is to be done")] = ""
+    chosen: Annotated[str, Meta(description="the only network that it uses; empty: the first it finds")] = ""
     plugin_path: Annotated[str, Meta(description="the file that names `pluginDirs`; empty: none does")] = ""
     plugin_dirs: Annotated[
         tuple[str, ...], Meta(description="its directories of plugins; empty: the default")
@@ -91,14 +93,14 @@ def _crio() -> Runtime | None:
     files = matching(_CRIO)
     if not files and not _is_installed("crio"):
         return None
-    places, note = _Places(), ""
+    places, note, network_name = _Places(), "", ""
     for it in files.said:
         network = _table(_table(it.document, "crio"), "network")
         places = places.after(it.path, network, "network_dir", "plugin_dirs")
         chosen = network.get("cni_default_network")
         if isinstance(chosen, str) and chosen:
-            note = f"it is told to use the network {chosen!r} in {it.path}"
-    return _runtime("CRI-O", files, places, note)
+            note, network_name = f"it is told to use the network {chosen!r} in {it.path}", chosen
+    return _runtime("CRI-O", files, places, note, chosen=network_name)
 
 
 def _podman() -> Runtime | None:
@@ -116,12 +118,25 @@ def _podman() -> Runtime | None:
             way, said_in = chosen, it.path
     if way and way != "cni":
         note = f"it uses {way} and no CNI at all ({said_in})"
-        return _runtime("podman", files, places._replace(path=said_in, conf_dir=""), note)
+        remedy = (
+            'set `network_backend = "cni"` in section `[network]` of /etc/containers/containers.conf, and '
+            "create the containers again"
+        )
+        return _runtime("podman", files, places._replace(path=said_in, conf_dir=""), note, remedy=remedy)
     return _runtime("podman", files, places, "")
 
 
-def _runtime(name: str, files: RuntimeFiles, places: _Places, note: str) -> Runtime:
-    return Runtime(name=name, note=note, unreadable=files.unreadable, **places._asdict())
+def _runtime(
+    name: str, files: RuntimeFiles, places: _Places, note: str, *, remedy: str = "", chosen: str = ""
+) -> Runtime:
+    return Runtime(
+        name=name,
+        note=note,
+        remedy=remedy,
+        chosen=chosen,
+        unreadable=files.unreadable,
+        **places._asdict(),
+    )
 
 
 def _directories(value: object) -> tuple[str, ...]:

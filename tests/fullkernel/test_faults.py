@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from netloom.ops.node.ways import FAR_AWAY, FILTERED, way
 from netloom.kernel.errors import Refused
+from netloom.ops.node.ways import FAR_AWAY, FILTERED, way
 
 from ..agent.stage import NETLOOM, Node, eventually
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Sequence
 
 from ...failpoints import reach
 from ...journal import Attachment, Ledger
-from ...kernel import Difference, KernelError, Namespace, NftChain, Plan
+from ...kernel import KernelError, Namespace, Plan
 from ...kernel.events import SMALLEST, Event, Events, Lost
 from ...kernel.netlink import link, route
 from ...kernel.objects.route import PROTOCOL
@@ -23,12 +22,11 @@ from ...networks.attachment import readable_plan
 from ...networks.scope import SCOPE
 from ...ops.health import attachments
 from ...ops.node import table_contents as contents
-from ...ops.node import ways
 from ...ops.node.presence import is_another, leads_there, namespace_of
 from ..node import Node
 from ..server.subject import about
 from ..verbs.errors import explained
-from .repair import PEERS_MAC, put_back
+from .repair import judge, put_back
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +172,7 @@ class Drift:
             return
         finally:
             namespace.close()
-        await self._judge(attachment, plan, repaired.left)
+        await judge(node, attachment, plan, repaired.left)
         if repaired.put_back:
             reach("repair.done")
             node.counters["repaired"] += 1
@@ -182,26 +180,6 @@ class Drift:
             node.tally.repaired(plan, repaired.put_back)
             key, again = attachment.key, ", ".join(repaired.put_back)
             log.warning("%s had lost, and has again: %s", key, again, extra=about(key))
-
-    async def _judge(self, attachment: Attachment, plan: Plan, left: Sequence[Difference]) -> None:
-        """What others have changed is left as it is, and named; so is what leads its packets away.
-
-        Chains of the node's table were laid down again, and another MAC of the container's end is adopted.
-        """
-        node, key = self._node, attachment.key
-        chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
-        different = [it for it in left if it.object not in chains and it.field != PEERS_MAC]
-        found = [attachments.changed(key, plan, different)] if different else []
-        ips = ways.addresses_of(plan)
-        led_away = await node.look(lambda host: list(ways.diverted(host, attachment.host_link, ips)))
-        found += [attachments.diverted(key, it) for it in led_away]
-        if not found:
-            node.unwell.pop(attachment.id, None)
-            return
-        if node.unwell.get(attachment.id) != found:
-            for it in found:
-                log.warning("%s", it.text, extra=about(key))
-        node.unwell[attachment.id] = found
 
     async def look_after_recent(self) -> None:
         """Once more soon after ADD: what stands behind ours in a list may have changed the link."""

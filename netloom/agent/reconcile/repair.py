@@ -17,6 +17,8 @@ from ...journal import Attachment
 from ...kernel import Difference, KernelError, Namespace, Neighbour, NftChain, NftElement, Plan
 from ...networks import table
 from ...networks.modes import routed
+from ...ops.health import attachments
+from ...ops.node import ways
 from ..node import Node
 from ..server.subject import about
 
@@ -50,6 +52,27 @@ async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Na
     if mac is not None:
         await _adopt(node, attachment, plan, mac, namespace)
     return Mended(put_back=repaired.put_back, left=repaired.left)
+
+
+async def judge(node: Node, attachment: Attachment, plan: Plan, left: Sequence[Difference]) -> None:
+    """What others have changed is left as it is, and named; so is what leads its packets away.
+
+    Chains of the node's table were laid down again, and another MAC of the container's end is adopted.
+    """
+    key = attachment.key
+    chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
+    different = [it for it in left if it.object not in chains and it.field != PEERS_MAC]
+    found = [attachments.changed(key, plan, different)] if different else []
+    ips = ways.addresses_of(plan)
+    led_away = await node.look(lambda host: list(ways.diverted(host, attachment.host_link, ips)))
+    found += [attachments.diverted(key, it) for it in led_away]
+    if not found:
+        node.unwell.pop(attachment.id, None)
+        return
+    if node.unwell.get(attachment.id) != found:
+        for it in found:
+            log.warning("%s", it.text, extra=about(key))
+    node.unwell[attachment.id] = found
 
 
 async def set_right(

@@ -46,7 +46,7 @@ async def _repaired(node: Node, key: Key, recreate: bool) -> Repaired:
 async def _of_attachment(node: Node, attachment: Attachment, recreate: bool) -> Repaired:
     from ...networks.attachment import readable_plan
     from ...ops.node.presence import is_another, namespace_of
-    from .repair import set_right
+    from .repair import judge, set_right
 
     key = attachment.key
     plan = readable_plan(attachment)
@@ -59,6 +59,7 @@ async def _of_attachment(node: Node, attachment: Attachment, recreate: bool) -> 
         if await is_another(namespace, attachment):
             return _undone(key, f"{attachment.netns} leads to another namespace; `netloom gc` releases it")
         mended = await set_right(node, attachment, plan, namespace, recreate=recreate)
+        await judge(node, attachment, plan, mended.left)
     finally:
         namespace.close()
     answer = Repaired(

@@ -14,6 +14,8 @@ from ...ops.node.orphans import every_finding_of, findings_of_services, orphans_
 from ...ops.node.presence import boot_id
 from .ground import Ground
 
+# What other looks judge at this moment, and an agent may have judged a while ago.
+_BY_OTHERS = frozenset({FOREIGN_DROP, "object-changed", "route-diverted"})
 # Of a journal that tells nothing, nobody knows which links are in it.
 _LATER = "bring the journal to rights first: then `netloom doctor` names each"
 
@@ -21,8 +23,7 @@ _LATER = "bring the journal to rights first: then `netloom doctor` names each"
 def look(ground: Ground) -> Iterable[Finding]:
     """Of very many links that no attachment has, status names some; here, all are named."""
     ledger = ground.ledger
-    # Firewalls have a look of their own.
-    found = [it for it in ground.report.findings if it.code != FOREIGN_DROP]
+    found = [it for it in ground.report.findings if it.code not in _BY_OTHERS]
     found += _incomplete(ground)
     if all(it.subject for it in found if it.code == ORPHANED):
         return found

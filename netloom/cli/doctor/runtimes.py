@@ -22,8 +22,8 @@ def look(ground: Ground) -> Iterator[Finding]:
     plugin_dirs = [os.path.dirname(path) for path in plugin.places(ground)]
     for it in runtimes():
         yield from _unreadable(it)
-        if it.note and not (it.name == "CRI-O" and any(repr(name) in it.note for name in names)):
-            if it.name == "CRI-O":
+        if it.note and it.chosen not in names:
+            if it.chosen:
                 yield elsewhere(
                     it.name,
                     f"CRI-O does not use a network of netloom: {it.note}",

@@ -122,7 +122,7 @@ def _findings(
     yield from told
     for one in found.runtimes:
         if one.note and not any(it.subject == one.name for it in told):
-            yield elsewhere(one.name, f"{one.name}: {one.note}", remedy_of("runtime-elsewhere"))
+            yield elsewhere(one.name, f"{one.name}: {one.note}", one.remedy or remedy_of("runtime-elsewhere"))
 
 
 def _never(word: str, found: Absence, since: float | None, lost: Sequence[search.Gap]) -> Finding:

@@ -28,7 +28,7 @@ _DOCKER = "DOCKER-USER"
 _FIREWALLD_CHAINS = frozenset({"INPUT_ZONES", "FORWARD_ZONES", "FORWARD_IN_ZONES"})
 # Priorities at which the kernel begins to track connections, and behind which host ports are translated.
 _TRACKED, _DNAT = -200, -95
-_SAVE = "save them where this firewall keeps its rules, so that they outlast a reboot"
+_SAVE = "save the change where this firewall keeps its rules, so that it outlasts a reboot"
 _NFT_WHAT = {
     "all": "", "answers": " ct state established,related", "translated": " ct status dnat",
     "local": " fib daddr type local",

@@ -38,7 +38,7 @@ def disk_full(directory: str, *, of_inodes: bool = False) -> Finding:
 
 
 def full_disk_text(directory: str) -> str:
-    return f"the disk of {directory} is full"
+    return f"the disk of {directory} is full: less than {_SPACE >> 20} MiB is free"
 
 
 def is_full(directory: str) -> bool:
