@@ -7,13 +7,14 @@ AREA ?=
 # Who runs the tests: processes beside each other, each in namespaces of its own.
 WORKERS ?= 2
 # Also where writing bytecode is switched off: without it, every worker compiles all tests anew.
-test unit: export PYTHONDONTWRITEBYTECODE :=
+test soak unit: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check lint types layers unit bench dist docs fmt clean
+.PHONY: help setup demo test soak check lint types layers unit bench dist docs fmt clean
 
 help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
 	@echo "make test     every test lane this machine can run, shared by two workers (WORKERS=1 for one)"
+	@echo "make soak     the tests that make test runs shorter, whole: some minutes"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
 	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
 	@echo "make setup    what the four above share; says what it installs"
@@ -29,6 +30,10 @@ demo: setup
 
 test: setup
 	@$(PY) -m pytest --every-lane -n $(WORKERS)
+
+# What `make test` runs shorter, whole.
+soak: setup
+	@$(PY) -m pytest --soak tests/agent/test_model.py
 
 # The unit lane waits a little now and then: the rest goes on beside it.
 check: setup

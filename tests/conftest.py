@@ -21,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-lane", action="store_true", help="fail if a lane that could run here did not run whole"
     )
+    parser.addoption("--soak", action="store_true", help="run the longest tests whole")
 
 
 _USUAL: dict[signal.Signals, Any] = {
@@ -86,3 +87,9 @@ def cache(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def cnitool() -> Path:
     return PEERS / "bin" / "cnitool"
+
+
+@pytest.fixture
+def soak(request: pytest.FixtureRequest) -> bool:
+    """Whether the longest tests run whole."""
+    return bool(request.config.getoption("--soak"))
