@@ -237,6 +237,50 @@ def test_a_firewall_that_lets_out_and_drops_answers_is_named(street: Street) -> 
         node.inside("ip", "link", "del", "lan0")
 
 
+def opened(street: Street) -> None:
+    """Runs the commands that the findings print."""
+    for it in street.findings():
+        for command in re.findall("`([^`]+)`", it["next"]):
+            street.machine.node.inside(*shlex.split(command))
+
+
+# Chains of links, of which LINK is that of one container: the table's family, the chain, and what is said.
+OF_LINKS = {
+    "what comes in by a link": ("netdev", "hook ingress device LINK priority 0; policy drop;", DROPS),
+    "what comes in by some links": (
+        "netdev",
+        "hook ingress devices = { lo, LINK } priority 0; policy accept; ip saddr 10.78.0.0/16 drop;",
+        DROPS,
+    ),
+    "what goes out by a link": ("netdev", "hook egress device LINK priority 0; policy drop;", DROPS),
+    "what comes in by a link, in a table of inet": (
+        "inet",
+        "hook ingress device LINK priority 0; policy drop;",
+        DROPS,
+    ),
+    "IP by a link, and nothing else": (
+        "netdev",
+        "hook ingress device LINK priority 0; policy drop; ether type { ip, ip6 } accept;",
+        PASSES,
+    ),
+    "what comes in by another link": ("netdev", "hook ingress device lo priority 0; policy drop;", PASSES),
+}
+
+
+@pytest.mark.parametrize("name", OF_LINKS)
+def test_a_chain_of_a_containers_link_is_named_and_opened(street: Street, name: str) -> None:
+    family, chain, expected = OF_LINKS[name]
+    own = chain.replace("LINK", street.machine.listed()[0]["hostLink"])
+    street.machine.node.inside("nft", f"table {family} theirs {{\nchain f {{ type filter {own} }}\n}}")
+    assert [(it["severity"], it["subject"]) for it in street.findings()] == [
+        (expected, f"{family} theirs f")
+    ] * (expected is not None)
+    assert street.passes() == (expected is PASSES)
+    opened(street)
+    assert street.findings() == []
+    assert street.passes()
+
+
 class TestLegacy:
     """The old iptables, which nftables does not know of."""
 

@@ -16,14 +16,15 @@ from ..netlink.connection import Connection
 from . import xt
 from .field import Field, Truth, joined
 from .nft_sets import Found, SetReader
-from .packet import HOOKS, INVALID, Link, Marks, Packet
+from .packet import HOOKS, INVALID, Hook, Link, Marks, Packet
 from .rules import Action, BaseChain, Rule
 
 _GET_CHAIN, _GET_RULE, _GET_GENERATION = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 16
-_FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
+_FAMILIES = {1: "inet", 2: "ip", 5: "netdev", 10: "ip6"}
 _NUMBERS = {name: number for number, name in _FAMILIES.items()}
 _CHAIN_TABLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_POLICY, _CHAIN_TYPE = 1, 3, 4, 5, 7
-_HOOK_NUMBER, _HOOK_PRIORITY = 1, 2
+_HOOK_NUMBER, _HOOK_PRIORITY, _HOOK_DEVICE, _HOOK_DEVICES = 1, 2, 3, 4
+_DEVICE_PREFIX = 2
 _UP_TO_HOOK = frozenset({_CHAIN_HOOK})
 _RULE_TABLE, _RULE_CHAIN, _RULE_HANDLE, _RULE_EXPRESSIONS = 1, 2, 3, 4
 _RULE_PARTS = frozenset({_RULE_TABLE, _RULE_CHAIN, _RULE_HANDLE, _RULE_EXPRESSIONS})
@@ -67,8 +68,9 @@ class Nftables:
             hook = chain.nested(_CHAIN_HOOK)
             if family is None or hook is None or chain.text(_CHAIN_TYPE) not in _TYPES:
                 continue
+            named = _hooks_of(family)
             number = _big(hook, _HOOK_NUMBER)
-            if number >= len(HOOKS):  # ingress, which only links that are named there have
+            if number >= len(named):
                 continue
             priority = _big(hook, _HOOK_PRIORITY)
             found.append(
@@ -77,9 +79,10 @@ class Nftables:
                     family=family,
                     table=chain.text(_CHAIN_TABLE) or "",
                     name=chain.text(_CHAIN_NAME) or "",
-                    hook=HOOKS[number],
+                    hook=named[number],
                     priority=priority - (1 << 32) if priority >> 31 else priority,
                     policy="accept" if _big(chain, _CHAIN_POLICY) else "drop",
+                    devices=_devices(hook),
                 )
             )
         return found
@@ -113,6 +116,26 @@ class Nftables:
                 handle = int.from_bytes(rule.raw(_RULE_HANDLE) or b"", "big")
                 found.append(NftRule(handle, rule.raw(_RULE_EXPRESSIONS) or b"", sets))
         return found
+
+
+def _hooks_of(family: str) -> tuple[Hook, ...]:
+    """As the kernel numbers those of a family (enum nf_dev_hooks, enum nf_inet_hooks)."""
+    if family == "netdev":
+        return ("ingress", "egress")
+    return (*HOOKS, "ingress") if family == "inet" else HOOKS
+
+
+def _devices(hook: Attributes) -> tuple[str, ...]:
+    """Links that a chain is bound to. A prefix has an attribute of its own, or is a name without a zero."""
+    listed = each(hook.raw(_HOOK_DEVICES) or b"")
+    if not listed and _HOOK_DEVICE in hook:
+        listed = [(_NAME, hook.raw(_HOOK_DEVICE) or b"")]
+    found = []
+    for kind, data in listed:
+        name = data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+        is_prefix = kind == _DEVICE_PREFIX or not data.endswith(b"\0")
+        found.append(f"{name}*" if is_prefix else name)
+    return tuple(found)
 
 
 class NftRule:
@@ -307,6 +330,8 @@ def _payload(it: Attributes) -> _Step:
     if 5 in it:  # which writes
         return _passing(it)
     register, base, offset, size = _big(it, 1), _big(it, 2), _big(it, 3), _big(it, 4)
+    if base == 0:
+        return lambda run: run.store(register, run.packet.link_header.part(offset, size))
     if base == 1:
         return lambda run: run.store(register, run.packet.network_header.part(offset, size))
     if base == 2:
@@ -322,14 +347,20 @@ def _index(link: Link | None) -> Field:
     return Field.number(link.index if link else 0)
 
 
+def _kind(link: Link | None) -> Field:
+    return Field.number(link.kind if link else 0, 2)
+
+
 # enum nft_meta_keys.
 _META_MARK, _META_PACKET_TYPE, _META_OF_SOCKET = 3, 19, frozenset({10, 11, 23})
 _META: Mapping[int, Callable[[Packet], Field]] = {
-    1: lambda packet: Field.of(b"\x08\x00" if packet.family == 4 else b"\x86\xdd"),
+    1: lambda packet: packet.ethertype,
     4: lambda packet: _index(packet.iif),
     5: lambda packet: _index(packet.oif),
     6: lambda packet: _name(packet.iif),
     7: lambda packet: _name(packet.oif),
+    8: lambda packet: _kind(packet.iif),
+    9: lambda packet: _kind(packet.oif),
     15: lambda packet: Field.of(bytes([2 if packet.family == 4 else 10])),
     16: lambda packet: Field.of(bytes([packet.protocol])),
     _META_PACKET_TYPE: lambda packet: Field.open(1) if packet.iif is None else Field.of(bytes(1)),
@@ -367,7 +398,12 @@ def _ct(it: Attributes) -> _Step:
     if 4 in it:
         if key != _CT_MARK:
             return _passing(it)
-        return lambda run: run.marks.set_connection(run.load(source, 4), sure=run.is_sure)
+
+        def write(run: _Run) -> None:
+            if run.packet.is_tracked and not run.marks.is_untracked:
+                run.marks.set_connection(run.load(source, 4), sure=run.is_sure)
+
+        return write
 
     def step(run: _Run) -> None:
         packet = run.packet
@@ -511,6 +547,7 @@ _COMPILE: Mapping[str, Callable[[Attributes], _Step]] = {
     "fib": _fib,
     "reject": _reject,
     "queue": _queue,
+    "fwd": _queue,
     "match": _match,
     "target": _target,
     "notrack": _notrack,

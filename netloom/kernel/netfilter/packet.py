@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from .field import Field, joined
 
-Hook: TypeAlias = Literal["prerouting", "input", "forward", "output", "postrouting"]
-# As the kernel numbers them (enum nf_inet_hooks).
+Hook: TypeAlias = Literal["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"]
+# As the kernel numbers them (enum nf_inet_hooks, without ingress).
 HOOKS: tuple[Hook, ...] = ("prerouting", "input", "forward", "output", "postrouting")
 
 ICMP, TCP, UDP, ICMPV6 = 1, 6, 17, 58
@@ -26,13 +26,19 @@ _SEEN_REPLY = 0x2
 # Of an address: RTN_UNICAST and RTN_LOCAL.
 UNICAST, LOCAL = 1, 2
 
+# ARPHRD_ETHER.
+ETHERNET = 1
+
 _SYN, _ACK = 0x02, 0x10
 _OPEN16 = Field.open(2)
 
 
 class Link(Struct, frozen=True):
+    """`kind` is the type of its hardware (ARPHRD_*): of containers' links and most others, Ethernet."""
+
     name: str
     index: int
+    kind: int = ETHERNET
 
 
 class Packet(Struct, frozen=True, kw_only=True, dict=True):
@@ -57,6 +63,15 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
     is_tracked: bool = True
     is_reply: bool = False
     nat: int = 0
+
+    @cached_property
+    def link_header(self) -> Field:
+        """Of Ethernet, without its addresses."""
+        return joined(Field.open(12), self.ethertype)
+
+    @property
+    def ethertype(self) -> Field:
+        return Field.of(b"\x08\x00" if self.family == 4 else b"\x86\xdd")
 
     @cached_property
     def network_header(self) -> Field:

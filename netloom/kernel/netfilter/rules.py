@@ -13,6 +13,9 @@ from .packet import Hook, Marks, Packet
 Kind: TypeAlias = Literal["accept", "drop", "jump", "goto", "return", "unclear"]
 Backend: TypeAlias = Literal["nft", "legacy"]
 
+# Devices of a chain that are named to people.
+_SHOWN = 3
+
 
 class Action(NamedTuple):
     """What a rule does with a packet that it matches. `unclear` may be anything: a program decides."""
@@ -31,7 +34,10 @@ class Rule(Protocol):
 
 
 class BaseChain(Struct, frozen=True):
-    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6 or inet."""
+    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6, inet or netdev.
+
+    `devices` are the links of a chain of `ingress` or `egress`; one that ends in `*` is a prefix.
+    """
 
     backend: Backend
     family: str
@@ -40,6 +46,7 @@ class BaseChain(Struct, frozen=True):
     hook: Hook
     priority: int
     policy: Literal["accept", "drop"]
+    devices: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -50,10 +57,21 @@ class BaseChain(Struct, frozen=True):
     def __str__(self) -> str:
         of = f"table {self.family} {self.table}" if self.backend == "nft" else self.subject.split()[0]
         table = "" if self.backend == "nft" else f", table {self.table}"
-        return f"{of}{table}, chain {self.name} (hook {self.hook}, policy {self.policy})"
+        return f"{of}{table}, chain {self.name} (hook {self.hook}{self._shown()}, policy {self.policy})"
+
+    def _shown(self) -> str:
+        if not self.devices:
+            return ""
+        more = f" and {len(self.devices) - _SHOWN} more" if len(self.devices) > _SHOWN else ""
+        kind = "device" if len(self.devices) == 1 else "devices"
+        return f" {kind} {', '.join(self.devices[:_SHOWN])}{more}"
 
     def sees(self, family: int) -> bool:
-        return self.family in ("inet", "ip" if family == 4 else "ip6")
+        return self.family in ("inet", "netdev", "ip" if family == 4 else "ip6")
+
+    def is_of(self, link: str) -> bool:
+        """Whether the link is one of its devices."""
+        return any(link.startswith(it[:-1]) if it.endswith("*") else link == it for it in self.devices)
 
 
 class Filter(Protocol):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...api.findings import Severity
 from ...kernel import Namespace, Refused
 from ...kernel.errors import ABSENT
 from ...kernel.netfilter.field import Field
 from ...kernel.netfilter.packet import DNAT, ESTABLISHED, LOCAL, NEW, SNAT, TCP, UNICAST, Hook, Link, Packet
-from ...kernel.netlink import address
+from ...kernel.netfilter.rules import BaseChain
+from ...kernel.netlink import address, link
 from ...kernel.uplink import uplink_of
 from ...networks.names import PREFIX
 from ...networks.table import HOST4, HOST6
@@ -29,9 +32,9 @@ _LENT: Mapping[Family, str] = {4: HOST4, 6: HOST6}
 _SOCKET_FAMILIES: Mapping[Family, int] = {4: 2, 6: 10}
 _GLOBAL = 0
 
-FORWARDED: tuple[Hook, ...] = ("prerouting", "forward", "postrouting")
-TO_HOST: tuple[Hook, ...] = ("prerouting", "input")
-FROM_HOST: tuple[Hook, ...] = ("output", "postrouting")
+FORWARDED: tuple[Hook, ...] = ("ingress", "prerouting", "forward", "postrouting", "egress")
+TO_HOST: tuple[Hook, ...] = ("ingress", "prerouting", "input")
+FROM_HOST: tuple[Hook, ...] = ("output", "postrouting", "egress")
 
 # Priorities at which the kernel begins to track connections, and at which addresses are translated.
 _TRACKED, _DNAT, _SNAT = -200, -95, 100
@@ -83,15 +86,17 @@ class Flow(Struct, frozen=True, kw_only=True):
         """As a chain sees it that has this priority at a hook."""
         source, destination, destination_type = self.source, self.destination, self.destination_type
         oif = self.through or self.oif if hook == "output" else self.oif
-        if hook in ("prerouting", "output") and priority < _DNAT and self.arrives_for is not None:
+        is_before = hook == "ingress" or (hook in ("prerouting", "output") and priority < _DNAT)
+        is_behind = hook == "egress" or (hook == "postrouting" and priority > _SNAT)
+        if is_before and self.arrives_for is not None:
             destination, destination_type = self.arrives_for, LOCAL
-        if hook == "postrouting" and priority > _SNAT and self.leaves_from is not None:
+        if is_behind and self.leaves_from is not None:
             source = self.leaves_from
         return Packet(
             family=self.family,
             hook=hook,
-            iif=None if hook == "output" or "output" in self.hooks else self.iif,
-            oif=None if hook in ("prerouting", "input") else oif,
+            iif=None if hook in ("output", "egress") or "output" in self.hooks else self.iif,
+            oif=None if hook in ("ingress", "prerouting", "input") else oif,
             source=source,
             destination=destination,
             source_type=self.source_type,
@@ -100,10 +105,26 @@ class Flow(Struct, frozen=True, kw_only=True):
             ports=self.ports,
             icmp=self.icmp,
             state=self.state,
-            is_tracked=hook not in ("prerouting", "output") or priority > _TRACKED,
+            is_tracked=hook != "ingress" and (hook not in ("prerouting", "output") or priority > _TRACKED),
             is_reply=self.is_reply,
             nat=self.nat,
         )
+
+    def at_link(self, base: BaseChain, links: Sequence[Link]) -> Iterator[Flow]:
+        """As it enters or leaves by each link of a chain of `ingress` or `egress`; nothing by other links.
+
+        `links` are those of the host. What a container of any link sends may be sent by each of them.
+        """
+        end = "iif" if base.hook == "ingress" else "oif"
+        own: Link | None = getattr(self, end)
+        if own is None:
+            return
+        if base.is_of(own.name):
+            yield self
+        elif own == _ONE:
+            for it in links:
+                if it.name.startswith(PREFIX) and base.is_of(it.name):
+                    yield replace(self, **{end: it})
 
     @property
     def state(self) -> int:
@@ -162,7 +183,7 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
         found = uplink_of(host, _SOCKET_FAMILIES[family])
         if found is not None and not found.link.startswith(PREFIX):
             try:
-                uplinks.append((family, Link(found.link, host.route.index(found.link))))
+                uplinks.append((family, _link(host, found.link)))
             except Refused:  # it went meanwhile
                 continue
     return Around(
@@ -171,6 +192,20 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
         addresses=tuple((it, _address(host, it, dict(uplinks).get(it))) for it in families),
         has_ports=has_ports,
     )
+
+
+def _link(host: Namespace, name: str) -> Link:
+    answer = host.route.ask(link.GET, link.get_by_name(name))
+    if answer is None:
+        raise Refused(errno.ENODEV, context=f"link {name}")
+    found = link.decode(answer)
+    return Link(found.name, found.index, found.hardware)
+
+
+def links_of(host: Namespace) -> list[Link]:
+    """Of containers."""
+    listed = map(link.decode_entry, host.route.dump(link.GET, link.everything()))
+    return [Link(it.name, it.index) for it in listed if it.name.startswith(PREFIX)]
 
 
 def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
@@ -187,9 +222,9 @@ def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
     return _LENT[family] if chosen is None else chosen.address
 
 
-def flows_of(it: Around, link: str = "") -> Iterator[Flow]:
-    """With `link`, those of the container that has this link."""
-    one = Link(link, _ONE.index) if link else _ONE
+def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
+    """With a link, those of the container that has it."""
+    one = Link(link_of_one, _ONE.index) if link_of_one else _ONE
     uplinks, addresses = dict(it.uplinks), dict(it.addresses)
     for cidr, may_talk in it.pools:
         network = ipaddress.ip_network(cidr, strict=False)

@@ -62,6 +62,8 @@ class Opening(NamedTuple):
 
 
 def firewall_of(base: BaseChain, dropped: Sequence[Dropped]) -> Firewall:
+    if base.devices:
+        return Firewall("nft", "nftables", base.name)
     visited = frozenset[str]().union(*(it.traced.visited for it in dropped))
     if base.table == "firewalld" or visited & _FIREWALLD_CHAINS:
         if base.hook not in ("output", "postrouting"):
@@ -122,7 +124,7 @@ def _is_iptables(base: BaseChain) -> bool:
     return (
         base.family in ("ip", "ip6")
         and base.table in _IPTABLES_TABLES
-        and base.name == _HOOK_CHAINS[base.hook]
+        and base.name == _HOOK_CHAINS.get(base.hook)
     )
 
 
@@ -136,7 +138,9 @@ def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
     hook, packet = base.hook, flow.at(base.hook, base.priority)
     prefix = flow.links.removesuffix("*")
     what: _What = "answers" if flow.is_reply else "translated" if flow.nat & DNAT else "all"
-    if hook in ("prerouting", "output"):
+    if hook in ("ingress", "egress"):  # where no rule can ask for a connection
+        what = "all"
+    elif hook in ("prerouting", "output"):
         if what == "answers" and base.priority <= _TRACKED:
             what = "all"
         if what == "translated" and base.priority <= _DNAT:
@@ -147,8 +151,10 @@ def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
             return
     if packet.oif is not None and packet.oif.name.startswith(prefix):
         yield Opening("oif", flow.links, what, flow.family)
-    elif packet.iif is not None and hook == "prerouting":
+    elif packet.iif is not None and hook in ("ingress", "prerouting"):
         yield Opening("iif", packet.iif.name, what, flow.family)
+    elif packet.oif is not None and hook == "egress":
+        yield Opening("oif", packet.oif.name, what, flow.family)
     else:
         yield Opening("pool", flow.pool, what, flow.family)
 
