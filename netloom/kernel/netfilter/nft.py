@@ -16,7 +16,7 @@ from ..netlink.connection import Connection
 from . import xt
 from .field import Field, Truth, joined
 from .nft_sets import Found, SetReader
-from .packet import HOOKS, INVALID, Hook, Link, Marks, Packet
+from .packet import HOOKS, INVALID, UNTRACKED, Hook, Link, Marks, Packet
 from .rules import Action, BaseChain, Rule
 
 _GET_CHAIN, _GET_RULE, _GET_GENERATION = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 16
@@ -31,7 +31,6 @@ _RULE_PARTS = frozenset({_RULE_TABLE, _RULE_CHAIN, _RULE_HANDLE, _RULE_EXPRESSIO
 _NAME, _DATA = 1, 2
 _VALUE, _VERDICT = 1, 2
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
-_UNTRACKED = 0x40
 _GENERATION = 1
 
 # A chain of the type `nat` sees the first packet of a connection, to translate it; `route` is for output.
@@ -363,7 +362,9 @@ _META: Mapping[int, Callable[[Packet], Field]] = {
     9: lambda packet: _kind(packet.oif),
     15: lambda packet: Field.of(bytes([2 if packet.family == 4 else 10])),
     16: lambda packet: Field.of(bytes([packet.protocol])),
-    _META_PACKET_TYPE: lambda packet: Field.open(1) if packet.iif is None else Field.of(bytes(1)),
+    _META_PACKET_TYPE: lambda packet: (
+        Field.open(1) if packet.kind is None else Field.of(bytes([packet.kind]))
+    ),
 }
 
 
@@ -400,18 +401,18 @@ def _ct(it: Attributes) -> _Step:
             return _passing(it)
 
         def write(run: _Run) -> None:
-            if run.packet.is_tracked and not run.marks.is_untracked:
+            if run.packet.has_connection and not run.marks.is_untracked:
                 run.marks.set_connection(run.load(source, 4), sure=run.is_sure)
 
         return write
 
     def step(run: _Run) -> None:
         packet = run.packet
-        is_tracked = packet.is_tracked and not run.marks.is_untracked
+        is_untracked = run.marks.is_untracked
         if key == _CT_STATE:
-            state = packet.state if is_tracked else _UNTRACKED if run.marks.is_untracked else INVALID
+            state = UNTRACKED if is_untracked else packet.state if packet.is_tracked else INVALID
             run.store(register, Field.number(state))
-        elif not is_tracked:
+        elif is_untracked or not packet.has_connection:
             run.holds = Truth.NO
         elif key == _CT_DIRECTION:
             run.store(register, Field.of(bytes([packet.is_reply])))

@@ -15,16 +15,23 @@ HOOKS: tuple[Hook, ...] = ("prerouting", "input", "forward", "output", "postrout
 
 ICMP, TCP, UDP, ICMPV6 = 1, 6, 17, 58
 
+# Types of ICMPv6 by which neighbours are resolved. Their hop limit is 255 (RFC 4861, 7.1), and the kernel
+# tracks no connection of them.
+NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT = 135, 136
+_HOP_LIMIT = b"\xff"
+
 # Bits of a connection's state: NF_CT_STATE_BIT, which nft and the match `conntrack` share.
-INVALID, ESTABLISHED, RELATED, NEW = 1, 2, 4, 8
+INVALID, ESTABLISHED, RELATED, NEW, UNTRACKED = 1, 2, 4, 8, 0x40
 # IPS_SRC_NAT and IPS_DST_NAT.
 SNAT, DNAT = 0x10, 0x20
 # What is known of a connection's status: whether it was expected, was answered, and is translated.
 _STATUS = 0x1 | 0x2 | SNAT | DNAT
 _SEEN_REPLY = 0x2
 
-# Of an address: RTN_UNICAST and RTN_LOCAL.
-UNICAST, LOCAL = 1, 2
+# Of an address: RTN_UNICAST, RTN_LOCAL and RTN_MULTICAST.
+UNICAST, LOCAL, MULTICAST = 1, 2, 5
+# PACKET_HOST and PACKET_MULTICAST.
+_TO_HOST, _TO_MANY = 0, 2
 
 # ARPHRD_ETHER.
 ETHERNET = 1
@@ -64,6 +71,25 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
     is_reply: bool = False
     nat: int = 0
 
+    @property
+    def is_discovery(self) -> bool:
+        return self.protocol == ICMPV6 and self.icmp in (NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT)
+
+    @property
+    def has_connection(self) -> bool:
+        return self.is_tracked and self.state != UNTRACKED
+
+    @property
+    def hop_limit(self) -> Field:
+        return Field.of(_HOP_LIMIT) if self.is_discovery else Field.open(1)
+
+    @property
+    def kind(self) -> int | None:
+        """As the link that it came by received it (PACKET_*); None if it came by none."""
+        if self.iif is None:
+            return None
+        return _TO_MANY if self.destination_type == MULTICAST else _TO_HOST
+
     @cached_property
     def link_header(self) -> Field:
         """Of Ethernet, without its addresses."""
@@ -83,7 +109,7 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
             )  # fmt: skip
         return joined(
             Field(4, 0x60000000, 0xF0000000), Field.open(2), Field.of(bytes([self.protocol])),
-            Field.open(1), self.source, self.destination,
+            self.hop_limit, self.source, self.destination,
         )  # fmt: skip
 
     @cached_property

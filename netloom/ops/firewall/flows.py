@@ -13,11 +13,28 @@ from msgspec.structs import replace
 from ...api.findings import Severity
 from ...kernel import Namespace, Refused
 from ...kernel.errors import ABSENT
-from ...kernel.netfilter.field import Field
-from ...kernel.netfilter.packet import DNAT, ESTABLISHED, LOCAL, NEW, SNAT, TCP, UNICAST, Hook, Link, Packet
+from ...kernel.netfilter.field import Field, joined
+from ...kernel.netfilter.packet import (
+    DNAT,
+    ESTABLISHED,
+    ICMPV6,
+    LOCAL,
+    MULTICAST,
+    NEIGHBOUR_ADVERTISEMENT,
+    NEIGHBOUR_SOLICITATION,
+    NEW,
+    SNAT,
+    TCP,
+    UNICAST,
+    UNTRACKED,
+    Hook,
+    Link,
+    Packet,
+)
 from ...kernel.netfilter.rules import BaseChain
 from ...kernel.netlink import address, link
-from ...kernel.uplink import uplink_of
+from ...kernel.netlink.attributes import ip_text
+from ...kernel.uplink import gateway_of, uplink_of
 from ...networks.names import PREFIX
 from ...networks.table import HOST4, HOST6
 
@@ -52,6 +69,8 @@ OUT = Traffic("traffic from containers to the outside", "error")
 PORTS = Traffic("traffic from the outside to host ports", "warning")
 INTO_HOST = Traffic("traffic from containers to the host", "warning")
 OF_HOST = Traffic("traffic from the host to containers", "error")
+ASKING = Traffic("IPv6 neighbour discovery from the host to its gateway", "error")
+ASKED = Traffic("IPv6 neighbour discovery from the gateway to the host", "error")
 
 
 class Flow(Struct, frozen=True, kw_only=True):
@@ -127,8 +146,13 @@ class Flow(Struct, frozen=True, kw_only=True):
                     yield replace(self, **{end: it})
 
     @property
+    def resolves(self) -> bool:
+        """Whether it is about neighbours on the uplink, and not of containers."""
+        return self.traffic in (ASKING, ASKED)
+
+    @property
     def state(self) -> int:
-        return ESTABLISHED if self.is_reply else NEW
+        return UNTRACKED if self.resolves else ESTABLISHED if self.is_reply else NEW
 
     def answered(self) -> Flow:
         """What comes back. A connection that was translated is so in both directions."""
@@ -163,12 +187,14 @@ class Around(Struct, frozen=True):
     """What of a node decides which traffic there is.
 
     `pools` are CIDRs with whether containers of them may talk to each other; `has_ports` is whether a
-    container has a host port.
+    container has a host port. `gateways` are those of the uplinks on which neighbours have to be resolved,
+    and empty where the default route has none.
     """
 
     pools: tuple[tuple[str, bool], ...]
     uplinks: tuple[tuple[Family, Link], ...]
     addresses: tuple[tuple[Family, str], ...]
+    gateways: tuple[tuple[Family, str], ...]
     has_ports: bool
 
 
@@ -179,27 +205,34 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
         shared[cidr] = shared.get(cidr, False) or not keeps_apart
     families: tuple[Family, ...] = (4, 6)
     uplinks: list[tuple[Family, Link]] = []
+    gateways: list[tuple[Family, str]] = []
     for family in families:
         found = uplink_of(host, _SOCKET_FAMILIES[family])
         if found is not None and not found.link.startswith(PREFIX):
             try:
-                uplinks.append((family, _link(host, found.link)))
+                way, resolves = _link(host, found.link)
+                uplinks.append((family, way))
+                if resolves:
+                    gateway = gateway_of(host, _SOCKET_FAMILIES[family], way.index)
+                    gateways.append((family, "" if gateway is None else ip_text(gateway)))
             except Refused:  # it went meanwhile
                 continue
     return Around(
         pools=tuple(sorted(shared.items())),
         uplinks=tuple(uplinks),
         addresses=tuple((it, _address(host, it, dict(uplinks).get(it))) for it in families),
+        gateways=tuple(gateways),
         has_ports=has_ports,
     )
 
 
-def _link(host: Namespace, name: str) -> Link:
+def _link(host: Namespace, name: str) -> tuple[Link, bool]:
+    """With whether neighbours have to be resolved on it."""
     answer = host.route.ask(link.GET, link.get_by_name(name))
     if answer is None:
         raise Refused(errno.ENODEV, context=f"link {name}")
     found = link.decode(answer)
-    return Link(found.name, found.index, found.hardware)
+    return Link(found.name, found.index, found.hardware), found.resolves
 
 
 def links_of(host: Namespace) -> list[Link]:
@@ -229,7 +262,7 @@ def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
     for cidr, may_talk in it.pools:
         network = ipaddress.ip_network(cidr, strict=False)
         family: Family = 4 if network.version == 4 else 6
-        shown = str(network.network_address) if network.num_addresses == 1 else cidr
+        shown = _shown(network)
         own, host = Field.network(network), field_of(addresses[family])
         asked: list[Flow] = []
         if may_talk:
@@ -274,6 +307,57 @@ def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
         for flow in asked:
             yield flow
             yield flow.answered()
+    yield from neighbours_of(it)
+
+
+def neighbours_of(it: Around) -> Iterator[Flow]:
+    """How host and gateway find each other on the uplink, without which no container reaches the outside."""
+    uplinks, addresses, gateways = dict(it.uplinks), dict(it.addresses), dict(it.gateways)
+    for cidr, _ in it.pools:
+        network = ipaddress.ip_network(cidr, strict=False)
+        if network.version == 6 and 6 in gateways:
+            yield from _discovery(_shown(network), uplinks[6], addresses[6], gateways[6])
+
+
+def _discovery(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
+    """Each asks for the other, and answers. A host has more than one address to ask and to answer by."""
+    anything = Field.open(16)
+    question = Flow(
+        traffic=ASKING,
+        family=6,
+        pool=shown,
+        hooks=FROM_HOST,
+        source=anything,
+        destination=_solicited(gateway),
+        oif=uplink,
+        source_type=LOCAL,
+        destination_type=MULTICAST,
+        protocol=ICMPV6,
+        icmp=NEIGHBOUR_SOLICITATION,
+    )
+    answer = replace(question, destination=anything, destination_type=UNICAST, icmp=NEIGHBOUR_ADVERTISEMENT)
+    for sent, destination, kind in ((question, _solicited(own), MULTICAST), (answer, anything, LOCAL)):
+        yield sent
+        yield replace(
+            sent,
+            traffic=ASKED,
+            hooks=TO_HOST,
+            destination=destination,
+            iif=uplink,
+            oif=None,
+            source_type=UNICAST,
+            destination_type=kind,
+        )
+
+
+def _solicited(address_of: str) -> Field:
+    """The group that solicitations for an address are sent to (RFC 4291, 2.7.1)."""
+    prefix = Field.of(ipaddress.ip_address("ff02::1:ff00:0").packed[:13])
+    return joined(prefix, field_of(address_of).part(13, 3) if address_of else Field.open(3))
+
+
+def _shown(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    return str(network.network_address) if network.num_addresses == 1 else str(network)
 
 
 def _outside(
