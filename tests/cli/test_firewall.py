@@ -303,6 +303,16 @@ WITHOUT_NEIGHBOURS = {
         "nft 'table netdev theirs { chain f { type filter hook egress device up0 priority 0; policy drop;"
         " ip6 daddr != ff00::/8 accept; meta protocol != ip6 accept; }; }'"
     ],
+    "ARP in": ["nft 'table arp theirs { chain f { type filter hook input priority 0; policy drop; }; }'"],
+    "ARP out": [
+        "nft 'table arp theirs { chain f { type filter hook output priority 0;"
+        " arp operation request drop; }; }'"
+    ],
+    "ARP by a link": [
+        "nft 'table netdev theirs { chain f { type filter hook ingress device up0 priority 0; policy drop;"
+        " meta protocol { ip, ip6 } accept; }; }'"
+    ],
+    "arptables": ["arptables-nft -P INPUT DROP"],
     "ip6tables": [
         "ip6tables -P INPUT DROP",
         f"ip6tables -A INPUT {_XT_ANSWERS}",

@@ -320,7 +320,7 @@ ENTRIES = (
         "that containers need, whatever netloom accepts: every table has to let a packet pass. netloom reads "
         "the rules and traces packets through them, in both directions. It is an error if a chain drops all "
         "traffic between containers, from containers to the outside, or from the host to containers, or the "
-        "neighbour discovery by which the host and its gateway find each other on the uplink. It is a "
+        "ARP or neighbour discovery by which the host and its gateway find each other on the uplink. It is a "
         "warning if a chain drops traffic from containers to the host or from the outside to host ports, as "
         "many firewalls do on purpose, if rules let a part of the traffic pass, or if a rule cannot be "
         "judged by reading, such as a rate limit (`may drop`).",

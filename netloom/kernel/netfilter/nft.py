@@ -16,11 +16,11 @@ from ..netlink.connection import Connection
 from . import xt
 from .field import Field, Truth, joined
 from .nft_sets import Found, SetReader
-from .packet import HOOKS, INVALID, UNTRACKED, Hook, Link, Marks, Packet
+from .packet import HOOKS, INVALID, UNTRACKED, Hook, Layer, Link, Marks, Packet
 from .rules import Action, BaseChain, Rule
 
 _GET_CHAIN, _GET_RULE, _GET_GENERATION = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 16
-_FAMILIES = {1: "inet", 2: "ip", 5: "netdev", 10: "ip6"}
+_FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 10: "ip6"}
 _NUMBERS = {name: number for number, name in _FAMILIES.items()}
 _CHAIN_TABLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_POLICY, _CHAIN_TYPE = 1, 3, 4, 5, 7
 _HOOK_NUMBER, _HOOK_PRIORITY, _HOOK_DEVICE, _HOOK_DEVICES = 1, 2, 3, 4
@@ -118,9 +118,11 @@ class Nftables:
 
 
 def _hooks_of(family: str) -> tuple[Hook, ...]:
-    """As the kernel numbers those of a family (enum nf_dev_hooks, enum nf_inet_hooks)."""
+    """As the kernel numbers those of a family (enum nf_dev_hooks, NF_ARP_*, enum nf_inet_hooks)."""
     if family == "netdev":
         return ("ingress", "egress")
+    if family == "arp":
+        return ("input", "output")
     return (*HOOKS, "ingress") if family == "inet" else HOOKS
 
 
@@ -334,7 +336,14 @@ def _payload(it: Attributes) -> _Step:
     if base == 1:
         return lambda run: run.store(register, run.packet.network_header.part(offset, size))
     if base == 2:
-        return lambda run: run.store(register, run.packet.transport_header.part(offset, size))
+
+        def transport(run: _Run) -> None:
+            if run.packet.arp is not None:  # which has no such header
+                run.holds = Truth.NO
+            else:
+                run.store(register, run.packet.transport_header.part(offset, size))
+
+        return transport
     return lambda run: run.store(register, Field.open(size))
 
 
@@ -351,7 +360,8 @@ def _kind(link: Link | None) -> Field:
 
 
 # enum nft_meta_keys.
-_META_MARK, _META_PACKET_TYPE, _META_OF_SOCKET = 3, 19, frozenset({10, 11, 23})
+_META_MARK, _META_L4PROTO, _META_PACKET_TYPE, _META_OF_SOCKET = 3, 16, 19, frozenset({10, 11, 23})
+_NFPROTO: Mapping[Layer, int] = {4: 2, 6: 10, "arp": 3}
 _META: Mapping[int, Callable[[Packet], Field]] = {
     1: lambda packet: packet.ethertype,
     4: lambda packet: _index(packet.iif),
@@ -360,8 +370,8 @@ _META: Mapping[int, Callable[[Packet], Field]] = {
     7: lambda packet: _name(packet.oif),
     8: lambda packet: _kind(packet.iif),
     9: lambda packet: _kind(packet.oif),
-    15: lambda packet: Field.of(bytes([2 if packet.family == 4 else 10])),
-    16: lambda packet: Field.of(bytes([packet.protocol])),
+    15: lambda packet: Field.of(bytes([_NFPROTO[packet.layer]])),
+    _META_L4PROTO: lambda packet: Field.of(bytes([packet.protocol])),
     _META_PACKET_TYPE: lambda packet: (
         Field.open(1) if packet.kind is None else Field.of(bytes([packet.kind]))
     ),
@@ -377,8 +387,15 @@ def _meta(it: Attributes) -> _Step:
     if key == _META_MARK:
         return lambda run: run.store(register, run.marks.packet)
     read = _META.get(key)
+
+    def load(run: _Run) -> None:
+        if key == _META_L4PROTO and run.packet.arp is not None:
+            run.holds = Truth.NO
+        elif read is not None:
+            run.store(register, read(run.packet))
+
     if read is not None:
-        return lambda run: run.store(register, read(run.packet))
+        return load
 
     def step(run: _Run) -> None:
         # Users, groups and cgroups are of a socket, which nothing that is forwarded has.

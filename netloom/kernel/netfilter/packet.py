@@ -10,6 +10,8 @@ from msgspec import Struct
 from .field import Field, joined
 
 Hook: TypeAlias = Literal["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"]
+# What a packet is to the families of tables: IPv4, IPv6 or ARP.
+Layer: TypeAlias = Literal[4, 6, "arp"]
 # As the kernel numbers them (enum nf_inet_hooks, without ingress).
 HOOKS: tuple[Hook, ...] = ("prerouting", "input", "forward", "output", "postrouting")
 
@@ -30,11 +32,15 @@ _SEEN_REPLY = 0x2
 
 # Of an address: RTN_UNICAST, RTN_LOCAL and RTN_MULTICAST.
 UNICAST, LOCAL, MULTICAST = 1, 2, 5
-# PACKET_HOST and PACKET_MULTICAST.
-_TO_HOST, _TO_MANY = 0, 2
+# PACKET_HOST, PACKET_BROADCAST and PACKET_MULTICAST.
+_TO_HOST, _TO_ALL, _TO_MANY = 0, 1, 2
 
+ARP_REQUEST, ARP_REPLY = 1, 2
 # ARPHRD_ETHER.
 ETHERNET = 1
+
+# Hardware and protocol, and the sizes of their addresses.
+_ARP_OF_ETHERNET = bytes([0, ETHERNET, 8, 0, 6, 4])
 
 _SYN, _ACK = 0x02, 0x10
 _OPEN16 = Field.open(2)
@@ -52,7 +58,7 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
     """`state` is that of its connection; `INVALID` also where connections are not tracked yet.
 
     `ports` are source and destination; of ICMP, `icmp` is its type. `nat` are bits of its connection's
-    status.
+    status. With `arp`, it is of ARP, with this operation and about these addresses.
     """
 
     family: Literal[4, 6]
@@ -66,6 +72,7 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
     protocol: int = TCP
     ports: tuple[Field, Field] = (_OPEN16, _OPEN16)
     icmp: int | None = None
+    arp: int | None = None
     state: int = NEW
     is_tracked: bool = True
     is_reply: bool = False
@@ -88,6 +95,8 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
         """As the link that it came by received it (PACKET_*); None if it came by none."""
         if self.iif is None:
             return None
+        if self.arp == ARP_REQUEST:
+            return _TO_ALL
         return _TO_MANY if self.destination_type == MULTICAST else _TO_HOST
 
     @cached_property
@@ -96,11 +105,22 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
         return joined(Field.open(12), self.ethertype)
 
     @property
+    def layer(self) -> Layer:
+        return self.family if self.arp is None else "arp"
+
+    @property
     def ethertype(self) -> Field:
+        if self.arp is not None:
+            return Field.of(b"\x08\x06")
         return Field.of(b"\x08\x00" if self.family == 4 else b"\x86\xdd")
 
     @cached_property
     def network_header(self) -> Field:
+        if self.arp is not None:
+            return joined(
+                Field.of(_ARP_OF_ETHERNET), Field.of(self.arp.to_bytes(2, "big")),
+                Field.open(6), self.source, Field.open(6), self.destination,
+            )  # fmt: skip
         if self.family == 4:
             fragment = Field(2, 0, 0x3FFF)
             return joined(

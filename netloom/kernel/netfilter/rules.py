@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from .field import Truth
-from .packet import Hook, Marks, Packet
+from .packet import Hook, Layer, Marks, Packet
 
 Kind: TypeAlias = Literal["accept", "drop", "jump", "goto", "return", "unclear"]
 Backend: TypeAlias = Literal["nft", "legacy"]
 
+# Families of tables that packets pass.
+_SEE: Mapping[Layer, tuple[str, ...]] = {
+    4: ("ip", "inet", "netdev"),
+    6: ("ip6", "inet", "netdev"),
+    "arp": ("arp", "netdev"),
+}
 # Devices of a chain that are named to people.
 _SHOWN = 3
 
@@ -34,7 +40,7 @@ class Rule(Protocol):
 
 
 class BaseChain(Struct, frozen=True):
-    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6, inet or netdev.
+    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6, inet, arp or netdev.
 
     `devices` are the links of a chain of `ingress` or `egress`; one that ends in `*` is a prefix.
     """
@@ -66,8 +72,8 @@ class BaseChain(Struct, frozen=True):
         kind = "device" if len(self.devices) == 1 else "devices"
         return f" {kind} {', '.join(self.devices[:_SHOWN])}{more}"
 
-    def sees(self, family: int) -> bool:
-        return self.family in ("inet", "netdev", "ip" if family == 4 else "ip6")
+    def sees(self, layer: Layer) -> bool:
+        return self.family in _SEE[layer]
 
     def is_of(self, link: str) -> bool:
         """Whether the link is one of its devices."""

@@ -15,6 +15,8 @@ from ...kernel import Namespace, Refused
 from ...kernel.errors import ABSENT
 from ...kernel.netfilter.field import Field, joined
 from ...kernel.netfilter.packet import (
+    ARP_REPLY,
+    ARP_REQUEST,
     DNAT,
     ESTABLISHED,
     ICMPV6,
@@ -28,6 +30,7 @@ from ...kernel.netfilter.packet import (
     UNICAST,
     UNTRACKED,
     Hook,
+    Layer,
     Link,
     Packet,
 )
@@ -71,6 +74,8 @@ INTO_HOST = Traffic("traffic from containers to the host", "warning")
 OF_HOST = Traffic("traffic from the host to containers", "error")
 ASKING = Traffic("IPv6 neighbour discovery from the host to its gateway", "error")
 ASKED = Traffic("IPv6 neighbour discovery from the gateway to the host", "error")
+ASKING_ARP = Traffic("ARP from the host to its gateway", "error")
+ASKED_ARP = Traffic("ARP from the gateway to the host", "error")
 
 
 class Flow(Struct, frozen=True, kw_only=True):
@@ -93,6 +98,7 @@ class Flow(Struct, frozen=True, kw_only=True):
     protocol: int = TCP
     ports: tuple[Field, Field] = (Field.open(2), Field.open(2))
     icmp: int | None = None
+    arp: int | None = None
     is_reply: bool = False
     nat: int = 0
     arrives_for: Field | None = None
@@ -123,6 +129,7 @@ class Flow(Struct, frozen=True, kw_only=True):
             protocol=self.protocol,
             ports=self.ports,
             icmp=self.icmp,
+            arp=self.arp,
             state=self.state,
             is_tracked=hook != "ingress" and (hook not in ("prerouting", "output") or priority > _TRACKED),
             is_reply=self.is_reply,
@@ -148,7 +155,11 @@ class Flow(Struct, frozen=True, kw_only=True):
     @property
     def resolves(self) -> bool:
         """Whether it is about neighbours on the uplink, and not of containers."""
-        return self.traffic in (ASKING, ASKED)
+        return self.traffic in (ASKING, ASKED, ASKING_ARP, ASKED_ARP)
+
+    @property
+    def layer(self) -> Layer:
+        return self.family if self.arp is None else "arp"
 
     @property
     def state(self) -> int:
@@ -315,8 +326,40 @@ def neighbours_of(it: Around) -> Iterator[Flow]:
     uplinks, addresses, gateways = dict(it.uplinks), dict(it.addresses), dict(it.gateways)
     for cidr, _ in it.pools:
         network = ipaddress.ip_network(cidr, strict=False)
-        if network.version == 6 and 6 in gateways:
-            yield from _discovery(_shown(network), uplinks[6], addresses[6], gateways[6])
+        family: Family = 4 if network.version == 4 else 6
+        if family not in gateways:
+            continue
+        shown, uplink, gateway = _shown(network), uplinks[family], gateways[family]
+        if family == 4 and ":" not in gateway:  # a route of IPv4 may have a gateway of IPv6
+            yield from _arp(shown, uplink, addresses[4], gateway)
+        else:
+            yield from _discovery(shown, uplink, addresses[6], gateway)
+
+
+def _arp(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
+    """Each asks for the other, and answers."""
+    here, there = field_of(own), field_of(gateway) if gateway else Field.open(4)
+    for operation in (ARP_REQUEST, ARP_REPLY):
+        sent = Flow(
+            traffic=ASKING_ARP,
+            family=4,
+            pool=shown,
+            hooks=("output", "egress"),
+            source=here,
+            destination=there,
+            oif=uplink,
+            arp=operation,
+        )
+        yield sent
+        yield replace(
+            sent,
+            traffic=ASKED_ARP,
+            hooks=("ingress", "input"),
+            source=there,
+            destination=here,
+            iif=uplink,
+            oif=None,
+        )
 
 
 def _discovery(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:

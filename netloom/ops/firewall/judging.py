@@ -95,7 +95,7 @@ def _met(
     marks = Marks(flow.state)
     for hook in flow.hooks:
         for rules, base in chains:
-            if base.hook != hook or not base.sees(flow.family):
+            if base.hook != hook or not base.sees(flow.layer):
                 continue
             # Of a chain of some links, the first that is stopped there stands for the others.
             for one in flow.at_link(base, links) if hook in ("ingress", "egress") else (flow,):

@@ -12,7 +12,7 @@ from ...kernel.netfilter.rules import BaseChain
 from ...kernel.netfilter.trace import Traced
 from .flows import Flow
 
-_What: TypeAlias = Literal["all", "answers", "translated", "local", "solicitations", "advertisements"]
+_What: TypeAlias = Literal["all", "answers", "translated", "local", "solicitations", "advertisements", "arp"]
 
 _HOOK_CHAINS: dict[Hook, str] = {
     "prerouting": "PREROUTING",
@@ -32,7 +32,7 @@ _SAVE = "save them where this firewall keeps its rules, so that they outlast a r
 _NFT_WHAT = {
     "all": "", "answers": " ct state established,related", "translated": " ct status dnat",
     "local": " fib daddr type local", "solicitations": " icmpv6 type nd-neighbor-solicit",
-    "advertisements": " icmpv6 type nd-neighbor-advert",
+    "advertisements": " icmpv6 type nd-neighbor-advert", "arp": " meta protocol arp",
 }  # fmt: skip
 _IPTABLES_WHAT = {
     "all": "", "answers": " -m conntrack --ctstate RELATED,ESTABLISHED",
@@ -61,7 +61,7 @@ class Firewall(NamedTuple):
 class Opening(NamedTuple):
     """What a rule has to accept: packets by the link that they come in or leave by, or of a pool.
 
-    `solicitations` and `advertisements` are of neighbours on the uplink.
+    `solicitations`, `advertisements` and `arp` are of neighbours on the uplink.
     """
 
     by: Literal["iif", "oif", "pool"]
@@ -182,6 +182,8 @@ def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
 
 def _of_neighbours(flow: Flow) -> Opening:
     what: _What = "solicitations" if flow.icmp == NEIGHBOUR_SOLICITATION else "advertisements"
+    if flow.arp is not None:
+        what = "arp"
     if flow.oif is not None:
         return Opening("oif", flow.oif.name, what, flow.family)
     return Opening("iif", flow.iif.name if flow.iif else "", what, flow.family)
