@@ -45,6 +45,13 @@ def uplink_of(namespace: Namespace, family: int) -> Uplink | None:
     return min(_ways(namespace, family), key=lambda way: way.mtu, default=None)
 
 
+def gateway_of(namespace: Namespace, family: int, index: int) -> bytes | None:
+    """The gateway of a family's default route by a link; None if the route has none."""
+    found = _default_route(namespace, family)
+    hops = () if found is None else found.hops
+    return next((hop.gateway for hop in hops if hop.index == index), None)
+
+
 def _ways(namespace: Namespace, family: int) -> Iterator[Uplink]:
     found = _default_route(namespace, family)
     for hop in () if found is None else found.hops:

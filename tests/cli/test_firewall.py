@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tempfile
@@ -149,6 +150,9 @@ class Street(NamedTuple):
         ]
         return found
 
+    def drops(self) -> list[dict[str, Any]]:
+        return [it for it in self.findings() if it["code"] == "foreign-drop"]
+
 
 @pytest.fixture(scope="module")
 def street() -> Iterator[Street]:
@@ -235,6 +239,169 @@ def test_a_firewall_that_lets_out_and_drops_answers_is_named(street: Street) -> 
         assert [it["severity"] for it in street.findings()] == ["error"]
     finally:
         node.inside("ip", "link", "del", "lan0")
+
+
+def opened(street: Street) -> None:
+    """Runs the commands that the findings print."""
+    for it in street.drops():
+        for command in re.findall("`([^`]+)`", it["next"]):
+            street.machine.node.inside(*shlex.split(command))
+
+
+# Chains of links, of which LINK is that of one container: the table's family, the chain, and what is said.
+OF_LINKS = {
+    "what comes in by a link": ("netdev", "hook ingress device LINK priority 0; policy drop;", DROPS),
+    "what comes in by some links": (
+        "netdev",
+        "hook ingress devices = { lo, LINK } priority 0; policy accept; ip saddr 10.78.0.0/16 drop;",
+        DROPS,
+    ),
+    "what goes out by a link": ("netdev", "hook egress device LINK priority 0; policy drop;", DROPS),
+    "what comes in by a link, in a table of inet": (
+        "inet",
+        "hook ingress device LINK priority 0; policy drop;",
+        DROPS,
+    ),
+    "IP by a link, and nothing else": (
+        "netdev",
+        "hook ingress device LINK priority 0; policy drop; ether type { ip, ip6 } accept;",
+        PASSES,
+    ),
+    "what comes in by another link": ("netdev", "hook ingress device lo priority 0; policy drop;", PASSES),
+}
+
+
+@pytest.mark.parametrize("name", OF_LINKS)
+def test_a_chain_of_a_containers_link_is_named_and_opened(street: Street, name: str) -> None:
+    family, chain, expected = OF_LINKS[name]
+    own = chain.replace("LINK", street.machine.listed()[0]["hostLink"])
+    street.machine.node.inside("nft", f"table {family} theirs {{\nchain f {{ type filter {own} }}\n}}")
+    assert [(it["severity"], it["subject"]) for it in street.findings()] == [
+        (expected, f"{family} theirs f")
+    ] * (expected is not None)
+    assert street.passes() == (expected is PASSES)
+    opened(street)
+    assert street.findings() == []
+    assert street.passes()
+
+
+OUTSIDE = ("198.51.100.2", "2001:db8:1::2")
+
+_ANSWERS = "ct state established,related accept;"
+_XT_ANSWERS = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+# Commands that drop what host and gateway need to find each other.
+WITHOUT_NEIGHBOURS = {
+    "output": [
+        f"nft 'table inet theirs {{ chain f {{ {OUTPUT} drop; {_ANSWERS} oifname loom* accept; }}; }}'"
+    ],
+    "input": [f"nft 'table inet theirs {{ chain f {{ {INPUT} drop; {_ANSWERS} iifname loom* accept; }}; }}'"],
+    "postrouting": [
+        "nft 'table ip6 theirs { chain f { type filter hook postrouting priority 0;"
+        " icmpv6 type nd-neighbor-solicit drop; }; }'"
+    ],
+    "egress": [
+        "nft 'table netdev theirs { chain f { type filter hook egress device up0 priority 0; policy drop;"
+        " ip6 daddr != ff00::/8 accept; meta protocol != ip6 accept; }; }'"
+    ],
+    "ARP in": ["nft 'table arp theirs { chain f { type filter hook input priority 0; policy drop; }; }'"],
+    "ARP out": [
+        "nft 'table arp theirs { chain f { type filter hook output priority 0;"
+        " arp operation request drop; }; }'"
+    ],
+    "ARP by a link": [
+        "nft 'table netdev theirs { chain f { type filter hook ingress device up0 priority 0; policy drop;"
+        " meta protocol { ip, ip6 } accept; }; }'"
+    ],
+    "arptables": ["arptables-nft -P INPUT DROP"],
+    "ip6tables": [
+        "ip6tables -P INPUT DROP",
+        f"ip6tables -A INPUT {_XT_ANSWERS}",
+        "ip6tables -A INPUT -i loom+ -j ACCEPT",
+    ],
+    "ip6tables-legacy": [
+        "ip6tables-legacy -P OUTPUT DROP",
+        f"ip6tables-legacy -A OUTPUT {_XT_ANSWERS}",
+        "ip6tables-legacy -A OUTPUT -o loom+ -j ACCEPT",
+    ],
+}
+
+
+class TestUplink:
+    """Host and gateway have to find each other before anything of a container leaves."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def outside(cls, street: Street) -> Iterator[str]:
+        """A namespace behind the uplink, which is the gateway."""
+        node = street.machine.node
+        outer = node.container()
+        node.inside("ip", "link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", outer)
+        node.inside("ip", "link", "set", "up0", "up")
+        node.in_container(outer, "ip", "link", "set", "eth0", "up")
+        for address in OUTSIDE:
+            prefix, nodad = ("64", ["nodad"]) if ":" in address else ("24", [])
+            own = f"{address[:-1]}1/{prefix}"
+            node.inside("ip", "address", "add", own, "dev", "up0", *nodad)
+            node.in_container(outer, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0", *nodad)
+            node.inside("ip", "route", "add", "default", "via", address)
+        yield outer
+        node.inside("ip", "link", "del", "up0")
+
+    @pytest.fixture(autouse=True)
+    def _with_legacy_open(self, street: Street) -> Iterator[None]:
+        yield
+        for program in ("iptables-legacy", "ip6tables-legacy"):
+            for chain in ("INPUT", "OUTPUT"):
+                street.machine.node.inside(program, "-P", chain, "ACCEPT")
+            street.machine.node.inside(program, "-F")
+
+    def gets_out(self, street: Street, outside: str) -> bool:
+        """Whether a container reaches the gateway, when host and gateway do not know each other."""
+        node = street.machine.node
+        for family in ("-4", "-6"):
+            node.inside("ip", family, "neigh", "flush", "dev", "up0")
+            node.in_container(outside, "ip", family, "neigh", "flush", "dev", "eth0")
+        return all(node.ping(street.one, address) for address in OUTSIDE)
+
+    @pytest.mark.parametrize("name", WITHOUT_NEIGHBOURS)
+    def test_a_firewall_without_neighbour_discovery_is_named_and_opened(
+        self, street: Street, outside: str, name: str
+    ) -> None:
+        assert self.gets_out(street, outside)
+        for command in WITHOUT_NEIGHBOURS[name]:
+            street.machine.node.inside(*shlex.split(command))
+        assert not self.gets_out(street, outside)
+        assert [it["severity"] for it in street.drops()] == ["error"]
+        opened(street)
+        assert street.drops() == []
+        assert self.gets_out(street, outside)
+
+    def test_what_the_gateway_asks_is_needed_too(self, street: Street, outside: str) -> None:
+        """A host that knows its gateway is not known by it."""
+        node = street.machine.node
+        (link,) = json.loads(node.in_container(outside, "ip", "-json", "link", "show", "eth0").stdout)
+        node.inside(
+            "nft",
+            "table ip6 theirs {\n"
+            f"chain f {{ {INPUT} accept; iifname up0 icmpv6 type nd-neighbor-solicit drop; }}\n}}",
+        )
+        node.inside("ip", "neigh", "replace", OUTSIDE[1], "lladdr", link["address"], "dev", "up0")
+        node.in_container(outside, "ip", "-6", "neigh", "flush", "dev", "eth0")
+        assert not node.ping(street.one, OUTSIDE[1])
+        assert [it["severity"] for it in street.drops()] == ["error"]
+        opened(street)
+        assert street.drops() == []
+        assert node.ping(street.one, OUTSIDE[1])
+
+    @pytest.mark.usefixtures("outside")
+    def test_a_link_that_resolves_no_neighbours_needs_no_discovery(self, street: Street) -> None:
+        node = street.machine.node
+        node.inside("ip", "link", "set", "up0", "arp", "off")
+        try:
+            node.inside("nft", f"table inet theirs {{ chain f {{ {INPUT} drop; {_ANSWERS} }}; }}")
+            assert [it["severity"] for it in street.drops()] == ["warning"]
+        finally:
+            node.inside("ip", "link", "set", "up0", "arp", "on")
 
 
 class TestLegacy:

@@ -71,8 +71,10 @@ class Plain:
 
 
 def plain_nft() -> Plain:
+    """Its chain of input accepts no neighbour discovery, and so keeps IPv6 from the outside, too."""
     return Plain(
-        {"host": frozenset({"inet walls input"}), "outside": frozenset({"inet walls forward"}),
+        {"host": frozenset({"inet walls input"}),
+         "outside": frozenset({"inet walls input", "inet walls forward"}),
          "port": frozenset({"inet walls forward"})},
         "nft 'table inet walls {\n"
         "chain input { type filter hook input priority 0; policy drop; ct state established accept; }\n"
@@ -83,6 +85,7 @@ def plain_nft() -> Plain:
 
 
 def plain_iptables(backend: str) -> Plain:
+    """As `plain_nft`, in tables of either kind."""
     said = "" if backend == "nft" else backend
     rules = "".join(
         f"{program}-{backend} -A {chain} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; "
@@ -95,8 +98,9 @@ def plain_iptables(backend: str) -> Plain:
         for program in ("iptables", "ip6tables")
         for chain in ("INPUT", "FORWARD")
     )
-    forward = _families("filter FORWARD", said)
-    return Plain({"host": _families("filter INPUT", said), "outside": forward, "port": forward}, rules, undo)
+    forward, hosts = _families("filter FORWARD", said), _families("filter INPUT", said)
+    outside = forward | {it for it in hosts if it.startswith("ip6")}
+    return Plain({"host": hosts, "outside": outside, "port": forward}, rules, undo)
 
 
 def docker_like() -> Plain:

@@ -24,6 +24,7 @@ from netloom.kernel.netfilter.field import Field
 from netloom.kernel.netfilter.legacy import LegacyTables
 from netloom.kernel.netfilter.nft import Nftables
 from netloom.kernel.netfilter.packet import (
+    HOOKS,
     LOCAL,
     NEW,
     TCP,
@@ -47,7 +48,9 @@ _COUNTS = f"""
 table inet {ORACLE} {{
   counter came {{ }}
   counter went {{ }}
-  chain a {{ type filter hook prerouting priority -1000; meta l4proto {{ tcp, udp }} counter name came; }}
+  chain a {{
+    type filter hook ingress device loom1 priority -1000; meta l4proto {{ tcp, udp }} counter name came;
+  }}
   chain b {{ type filter hook output priority -1000; meta l4proto {{ tcp, udp }} counter name came; }}
   chain c {{ type filter hook input priority 1000; meta l4proto {{ tcp, udp }} counter name went; }}
   chain d {{ type filter hook postrouting priority 1000; meta l4proto {{ tcp, udp }} counter name went; }}
@@ -69,8 +72,10 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "out": Way("inner", CONTAINER, OUTSIDE, ("prerouting", "forward", "postrouting"), "loom1", "up0"),
-    "in": Way("inner", CONTAINER, HOST, ("prerouting", "input"), "loom1", None),
+    "out": Way(
+        "inner", CONTAINER, OUTSIDE, ("ingress", "prerouting", "forward", "postrouting"), "loom1", "up0"
+    ),
+    "in": Way("inner", CONTAINER, HOST, ("ingress", "prerouting", "input"), "loom1", None),
     "own": Way("host", HOST, CONTAINER, ("output", "postrouting"), None, "loom1"),
 }
 
@@ -140,6 +145,8 @@ class Street:
             for base in sorted(rules.bases(), key=lambda it: it.priority):
                 if base.hook != hook or base.table == skip or not base.sees(4):
                     continue
+                if base.devices and not base.is_of(way.iif or ""):
+                    continue
                 found = trace(rules, base, seen(packet, base), marks, Budget())
                 if found.outcome != "passes":
                     return found.outcome
@@ -151,8 +158,9 @@ def seen(packet: Packet, base: BaseChain) -> Packet:
         packet,
         hook=base.hook,
         iif=None if base.hook == "output" else packet.iif,
-        oif=None if base.hook in ("prerouting", "input") else packet.oif,
-        is_tracked=base.hook not in ("prerouting", "output") or base.priority > -200,
+        oif=None if base.hook in ("ingress", "prerouting", "input") else packet.oif,
+        is_tracked=base.hook != "ingress"
+        and (base.hook not in ("prerouting", "output") or base.priority > -200),
     )
 
 
@@ -230,6 +238,11 @@ _MAPS = (
 )
 _ENDS = ("accept", "drop", "return", "continue", "counter", "meta mark set 7", "reject", "ct mark set 1")
 _JUMPS = ("jump a", "goto a", "jump b", "goto b")
+_DEVICE_HOOKS = (
+    "ingress device loom1",
+    "ingress devices = { up0, loom1 }",
+    "ingress device up0",
+)
 
 
 def rules_of(ends: Sequence[str]) -> st.SearchStrategy[list[str]]:
@@ -257,7 +270,7 @@ def nft_rulesets(draw: st.DrawFn) -> Ruleset:
     rules = [f"b {it}" for it in draw(rules_of(_ENDS))]
     rules += [f"a {it}" for it in draw(rules_of((*_ENDS, "jump b", "goto b")))]
     for number in range(draw(st.integers(1, 3))):
-        hook = draw(st.sampled_from(("prerouting", "forward", "postrouting", "input", "output")))
+        hook = draw(st.sampled_from((*_DEVICE_HOOKS, *HOOKS)))
         priority = draw(st.sampled_from((-310, -150, 0, 50)))
         policy = draw(st.sampled_from(("accept", "drop")))
         listed = draw(rules_of((*_ENDS, *_JUMPS)))

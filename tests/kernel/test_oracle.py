@@ -730,6 +730,8 @@ def test_links_that_the_kernel_lists(full: Namespace) -> None:
             data=ours.data,
             port_kind=info.get("IFLA_INFO_SLAVE_KIND"),
             port=ours.port,
+            hardware=theirs["ifi_type"],
+            resolves=not theirs["flags"] & 0x88,
         ), ours.name
         assert (ours.data is None) == ("IFLA_INFO_DATA" not in info), ours.name
         assert (ours.port is None) == ("IFLA_INFO_SLAVE_DATA" not in info), ours.name

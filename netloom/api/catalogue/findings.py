@@ -329,12 +329,14 @@ ENTRIES = (
         "A chain of another firewall (ufw, firewalld, Docker, rules of iptables or nftables) drops traffic "
         "that containers need, whatever netloom accepts: every table has to let a packet pass. netloom reads "
         "the rules and traces packets through them, in both directions. It is an error if a chain drops all "
-        "traffic between containers, from containers to the outside, or from the host to containers. It is a "
+        "traffic between containers, from containers to the outside, or from the host to containers, or the "
+        "ARP or neighbour discovery by which the host and its gateway find each other on the uplink. It is a "
         "warning if a chain drops traffic from containers to the host or from the outside to host ports, as "
         "many firewalls do on purpose, if rules let a part of the traffic pass, or if a rule cannot be "
         "judged by reading, such as a rate limit (`may drop`).",
-        "Run the commands that the message names: they open this chain for links named loom*, in the words "
-        "of the program that manages it. A warning that you want needs nothing.",
+        "Run the commands that the message names: they open this chain for links named loom*, or for what is "
+        "dropped on the uplink, in the words of the program that manages it. A warning that you want needs "
+        "nothing.",
     ),
     _entry(
         "legacy-iptables",

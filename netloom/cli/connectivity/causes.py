@@ -13,7 +13,7 @@ from ...api.findings import Finding
 from ...kernel import KernelError, Namespace
 from ...kernel.netlink import nftables
 from ...networks.table import TABLE
-from ...ops.firewall.flows import around, flows_of
+from ...ops.firewall.flows import around, flows_of, neighbours_of
 from ...ops.firewall.judging import findings_of, judge
 from ...ops.health.kernel import forwarding_off, mtu_mismatch, table_broken
 from ..doctor.legacy import legacy_findings
@@ -187,9 +187,12 @@ class Causes:
     def _foreign_rules(self, trial: Trial) -> Iterator[Cause]:
         """Chains that drop it for sure; if there are none, those that may. In the words of `doctor`."""
         scene = self._scene
-        stopped = judge(
-            scene.host.namespace, flows_of_trial(trial, scene.host, is_ours=scene.promises.is_ours)
-        )
+        host = scene.host.namespace
+        flows = flows_of_trial(trial, scene.host, is_ours=scene.promises.is_ours)
+        if trial.receiver is None:
+            needed = neighbours_of(around(host, scene.pools, has_ports=False))
+            flows += [it for it in needed if f"ipv{it.family}" == trial.family]
+        stopped = judge(host, flows)
         sure = [it for it in stopped if it.outcome != "may drop"]
         found = [self._known().get(it.base.subject, it.finding) for it in (sure or stopped)[:_SHOWN]]
         if found:

@@ -16,21 +16,21 @@ from ..netlink.connection import Connection
 from . import xt
 from .field import Field, Truth, joined
 from .nft_sets import Found, SetReader
-from .packet import HOOKS, INVALID, Link, Marks, Packet
+from .packet import HOOKS, INVALID, UNTRACKED, Hook, Layer, Link, Marks, Packet
 from .rules import Action, BaseChain, Rule
 
 _GET_CHAIN, _GET_RULE, _GET_GENERATION = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 16
-_FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
+_FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 10: "ip6"}
 _NUMBERS = {name: number for number, name in _FAMILIES.items()}
 _CHAIN_TABLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_POLICY, _CHAIN_TYPE = 1, 3, 4, 5, 7
-_HOOK_NUMBER, _HOOK_PRIORITY = 1, 2
+_HOOK_NUMBER, _HOOK_PRIORITY, _HOOK_DEVICE, _HOOK_DEVICES = 1, 2, 3, 4
+_DEVICE_PREFIX = 2
 _UP_TO_HOOK = frozenset({_CHAIN_HOOK})
 _RULE_TABLE, _RULE_CHAIN, _RULE_HANDLE, _RULE_EXPRESSIONS = 1, 2, 3, 4
 _RULE_PARTS = frozenset({_RULE_TABLE, _RULE_CHAIN, _RULE_HANDLE, _RULE_EXPRESSIONS})
 _NAME, _DATA = 1, 2
 _VALUE, _VERDICT = 1, 2
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
-_UNTRACKED = 0x40
 _GENERATION = 1
 
 # A chain of the type `nat` sees the first packet of a connection, to translate it; `route` is for output.
@@ -67,8 +67,9 @@ class Nftables:
             hook = chain.nested(_CHAIN_HOOK)
             if family is None or hook is None or chain.text(_CHAIN_TYPE) not in _TYPES:
                 continue
+            named = _hooks_of(family)
             number = _big(hook, _HOOK_NUMBER)
-            if number >= len(HOOKS):  # ingress, which only links that are named there have
+            if number >= len(named):
                 continue
             priority = _big(hook, _HOOK_PRIORITY)
             found.append(
@@ -77,9 +78,10 @@ class Nftables:
                     family=family,
                     table=chain.text(_CHAIN_TABLE) or "",
                     name=chain.text(_CHAIN_NAME) or "",
-                    hook=HOOKS[number],
+                    hook=named[number],
                     priority=priority - (1 << 32) if priority >> 31 else priority,
                     policy="accept" if _big(chain, _CHAIN_POLICY) else "drop",
+                    devices=_devices(hook),
                 )
             )
         return found
@@ -113,6 +115,28 @@ class Nftables:
                 handle = int.from_bytes(rule.raw(_RULE_HANDLE) or b"", "big")
                 found.append(NftRule(handle, rule.raw(_RULE_EXPRESSIONS) or b"", sets))
         return found
+
+
+def _hooks_of(family: str) -> tuple[Hook, ...]:
+    """As the kernel numbers those of a family (enum nf_dev_hooks, NF_ARP_*, enum nf_inet_hooks)."""
+    if family == "netdev":
+        return ("ingress", "egress")
+    if family == "arp":
+        return ("input", "output")
+    return (*HOOKS, "ingress") if family == "inet" else HOOKS
+
+
+def _devices(hook: Attributes) -> tuple[str, ...]:
+    """Links that a chain is bound to. A prefix has an attribute of its own, or is a name without a zero."""
+    listed = each(hook.raw(_HOOK_DEVICES) or b"")
+    if not listed and _HOOK_DEVICE in hook:
+        listed = [(_NAME, hook.raw(_HOOK_DEVICE) or b"")]
+    found = []
+    for kind, data in listed:
+        name = data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+        is_prefix = kind == _DEVICE_PREFIX or not data.endswith(b"\0")
+        found.append(f"{name}*" if is_prefix else name)
+    return tuple(found)
 
 
 class NftRule:
@@ -307,10 +331,19 @@ def _payload(it: Attributes) -> _Step:
     if 5 in it:  # which writes
         return _passing(it)
     register, base, offset, size = _big(it, 1), _big(it, 2), _big(it, 3), _big(it, 4)
+    if base == 0:
+        return lambda run: run.store(register, run.packet.link_header.part(offset, size))
     if base == 1:
         return lambda run: run.store(register, run.packet.network_header.part(offset, size))
     if base == 2:
-        return lambda run: run.store(register, run.packet.transport_header.part(offset, size))
+
+        def transport(run: _Run) -> None:
+            if run.packet.arp is not None:  # which has no such header
+                run.holds = Truth.NO
+            else:
+                run.store(register, run.packet.transport_header.part(offset, size))
+
+        return transport
     return lambda run: run.store(register, Field.open(size))
 
 
@@ -322,17 +355,26 @@ def _index(link: Link | None) -> Field:
     return Field.number(link.index if link else 0)
 
 
+def _kind(link: Link | None) -> Field:
+    return Field.number(link.kind if link else 0, 2)
+
+
 # enum nft_meta_keys.
-_META_MARK, _META_PACKET_TYPE, _META_OF_SOCKET = 3, 19, frozenset({10, 11, 23})
+_META_MARK, _META_L4PROTO, _META_PACKET_TYPE, _META_OF_SOCKET = 3, 16, 19, frozenset({10, 11, 23})
+_NFPROTO: Mapping[Layer, int] = {4: 2, 6: 10, "arp": 3}
 _META: Mapping[int, Callable[[Packet], Field]] = {
-    1: lambda packet: Field.of(b"\x08\x00" if packet.family == 4 else b"\x86\xdd"),
+    1: lambda packet: packet.ethertype,
     4: lambda packet: _index(packet.iif),
     5: lambda packet: _index(packet.oif),
     6: lambda packet: _name(packet.iif),
     7: lambda packet: _name(packet.oif),
-    15: lambda packet: Field.of(bytes([2 if packet.family == 4 else 10])),
-    16: lambda packet: Field.of(bytes([packet.protocol])),
-    _META_PACKET_TYPE: lambda packet: Field.open(1) if packet.iif is None else Field.of(bytes(1)),
+    8: lambda packet: _kind(packet.iif),
+    9: lambda packet: _kind(packet.oif),
+    15: lambda packet: Field.of(bytes([_NFPROTO[packet.layer]])),
+    _META_L4PROTO: lambda packet: Field.of(bytes([packet.protocol])),
+    _META_PACKET_TYPE: lambda packet: (
+        Field.open(1) if packet.kind is None else Field.of(bytes([packet.kind]))
+    ),
 }
 
 
@@ -345,8 +387,15 @@ def _meta(it: Attributes) -> _Step:
     if key == _META_MARK:
         return lambda run: run.store(register, run.marks.packet)
     read = _META.get(key)
+
+    def load(run: _Run) -> None:
+        if key == _META_L4PROTO and run.packet.arp is not None:
+            run.holds = Truth.NO
+        elif read is not None:
+            run.store(register, read(run.packet))
+
     if read is not None:
-        return lambda run: run.store(register, read(run.packet))
+        return load
 
     def step(run: _Run) -> None:
         # Users, groups and cgroups are of a socket, which nothing that is forwarded has.
@@ -367,15 +416,20 @@ def _ct(it: Attributes) -> _Step:
     if 4 in it:
         if key != _CT_MARK:
             return _passing(it)
-        return lambda run: run.marks.set_connection(run.load(source, 4), sure=run.is_sure)
+
+        def write(run: _Run) -> None:
+            if run.packet.has_connection and not run.marks.is_untracked:
+                run.marks.set_connection(run.load(source, 4), sure=run.is_sure)
+
+        return write
 
     def step(run: _Run) -> None:
         packet = run.packet
-        is_tracked = packet.is_tracked and not run.marks.is_untracked
+        is_untracked = run.marks.is_untracked
         if key == _CT_STATE:
-            state = packet.state if is_tracked else _UNTRACKED if run.marks.is_untracked else INVALID
+            state = UNTRACKED if is_untracked else packet.state if packet.is_tracked else INVALID
             run.store(register, Field.number(state))
-        elif not is_tracked:
+        elif is_untracked or not packet.has_connection:
             run.holds = Truth.NO
         elif key == _CT_DIRECTION:
             run.store(register, Field.of(bytes([packet.is_reply])))
@@ -511,6 +565,7 @@ _COMPILE: Mapping[str, Callable[[Attributes], _Step]] = {
     "fib": _fib,
     "reject": _reject,
     "queue": _queue,
+    "fwd": _queue,
     "match": _match,
     "target": _target,
     "notrack": _notrack,

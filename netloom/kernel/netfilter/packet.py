@@ -9,37 +9,56 @@ from msgspec import Struct
 
 from .field import Field, joined
 
-Hook: TypeAlias = Literal["prerouting", "input", "forward", "output", "postrouting"]
-# As the kernel numbers them (enum nf_inet_hooks).
+Hook: TypeAlias = Literal["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"]
+# What a packet is to the families of tables: IPv4, IPv6 or ARP.
+Layer: TypeAlias = Literal[4, 6, "arp"]
+# As the kernel numbers them (enum nf_inet_hooks, without ingress).
 HOOKS: tuple[Hook, ...] = ("prerouting", "input", "forward", "output", "postrouting")
 
 ICMP, TCP, UDP, ICMPV6 = 1, 6, 17, 58
 
+# Types of ICMPv6 by which neighbours are resolved. Their hop limit is 255 (RFC 4861, 7.1), and the kernel
+# tracks no connection of them.
+NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT = 135, 136
+_HOP_LIMIT = b"\xff"
+
 # Bits of a connection's state: NF_CT_STATE_BIT, which nft and the match `conntrack` share.
-INVALID, ESTABLISHED, RELATED, NEW = 1, 2, 4, 8
+INVALID, ESTABLISHED, RELATED, NEW, UNTRACKED = 1, 2, 4, 8, 0x40
 # IPS_SRC_NAT and IPS_DST_NAT.
 SNAT, DNAT = 0x10, 0x20
 # What is known of a connection's status: whether it was expected, was answered, and is translated.
 _STATUS = 0x1 | 0x2 | SNAT | DNAT
 _SEEN_REPLY = 0x2
 
-# Of an address: RTN_UNICAST and RTN_LOCAL.
-UNICAST, LOCAL = 1, 2
+# Of an address: RTN_UNICAST, RTN_LOCAL and RTN_MULTICAST.
+UNICAST, LOCAL, MULTICAST = 1, 2, 5
+# PACKET_HOST, PACKET_BROADCAST and PACKET_MULTICAST.
+_TO_HOST, _TO_ALL, _TO_MANY = 0, 1, 2
+
+ARP_REQUEST, ARP_REPLY = 1, 2
+# ARPHRD_ETHER.
+ETHERNET = 1
+
+# Hardware and protocol, and the sizes of their addresses.
+_ARP_OF_ETHERNET = bytes([0, ETHERNET, 8, 0, 6, 4])
 
 _SYN, _ACK = 0x02, 0x10
 _OPEN16 = Field.open(2)
 
 
 class Link(Struct, frozen=True):
+    """`kind` is the type of its hardware (ARPHRD_*): of containers' links and most others, Ethernet."""
+
     name: str
     index: int
+    kind: int = ETHERNET
 
 
 class Packet(Struct, frozen=True, kw_only=True, dict=True):
     """`state` is that of its connection; `INVALID` also where connections are not tracked yet.
 
     `ports` are source and destination; of ICMP, `icmp` is its type. `nat` are bits of its connection's
-    status.
+    status. With `arp`, it is of ARP, with this operation and about these addresses.
     """
 
     family: Literal[4, 6]
@@ -53,13 +72,55 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
     protocol: int = TCP
     ports: tuple[Field, Field] = (_OPEN16, _OPEN16)
     icmp: int | None = None
+    arp: int | None = None
     state: int = NEW
     is_tracked: bool = True
     is_reply: bool = False
     nat: int = 0
 
+    @property
+    def is_discovery(self) -> bool:
+        return self.protocol == ICMPV6 and self.icmp in (NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT)
+
+    @property
+    def has_connection(self) -> bool:
+        return self.is_tracked and self.state != UNTRACKED
+
+    @property
+    def hop_limit(self) -> Field:
+        return Field.of(_HOP_LIMIT) if self.is_discovery else Field.open(1)
+
+    @property
+    def kind(self) -> int | None:
+        """As the link that it came by received it (PACKET_*); None if it came by none."""
+        if self.iif is None:
+            return None
+        if self.arp == ARP_REQUEST:
+            return _TO_ALL
+        return _TO_MANY if self.destination_type == MULTICAST else _TO_HOST
+
+    @cached_property
+    def link_header(self) -> Field:
+        """Of Ethernet, without its addresses."""
+        return joined(Field.open(12), self.ethertype)
+
+    @property
+    def layer(self) -> Layer:
+        return self.family if self.arp is None else "arp"
+
+    @property
+    def ethertype(self) -> Field:
+        if self.arp is not None:
+            return Field.of(b"\x08\x06")
+        return Field.of(b"\x08\x00" if self.family == 4 else b"\x86\xdd")
+
     @cached_property
     def network_header(self) -> Field:
+        if self.arp is not None:
+            return joined(
+                Field.of(_ARP_OF_ETHERNET), Field.of(self.arp.to_bytes(2, "big")),
+                Field.open(6), self.source, Field.open(6), self.destination,
+            )  # fmt: skip
         if self.family == 4:
             fragment = Field(2, 0, 0x3FFF)
             return joined(
@@ -68,7 +129,7 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
             )  # fmt: skip
         return joined(
             Field(4, 0x60000000, 0xF0000000), Field.open(2), Field.of(bytes([self.protocol])),
-            Field.open(1), self.source, self.destination,
+            self.hop_limit, self.source, self.destination,
         )  # fmt: skip
 
     @cached_property

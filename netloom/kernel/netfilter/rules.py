@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from .field import Truth
-from .packet import Hook, Marks, Packet
+from .packet import Hook, Layer, Marks, Packet
 
 Kind: TypeAlias = Literal["accept", "drop", "jump", "goto", "return", "unclear"]
 Backend: TypeAlias = Literal["nft", "legacy"]
+
+# Families of tables that packets pass.
+_SEE: Mapping[Layer, tuple[str, ...]] = {
+    4: ("ip", "inet", "netdev"),
+    6: ("ip6", "inet", "netdev"),
+    "arp": ("arp", "netdev"),
+}
+# Devices of a chain that are named to people.
+_SHOWN = 3
 
 
 class Action(NamedTuple):
@@ -31,7 +40,10 @@ class Rule(Protocol):
 
 
 class BaseChain(Struct, frozen=True):
-    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6 or inet."""
+    """A chain that the kernel itself calls. `family` is that of its table: ip, ip6, inet, arp or netdev.
+
+    `devices` are the links of a chain of `ingress` or `egress`; one that ends in `*` is a prefix.
+    """
 
     backend: Backend
     family: str
@@ -40,6 +52,7 @@ class BaseChain(Struct, frozen=True):
     hook: Hook
     priority: int
     policy: Literal["accept", "drop"]
+    devices: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -50,10 +63,21 @@ class BaseChain(Struct, frozen=True):
     def __str__(self) -> str:
         of = f"table {self.family} {self.table}" if self.backend == "nft" else self.subject.split()[0]
         table = "" if self.backend == "nft" else f", table {self.table}"
-        return f"{of}{table}, chain {self.name} (hook {self.hook}, policy {self.policy})"
+        return f"{of}{table}, chain {self.name} (hook {self.hook}{self._shown()}, policy {self.policy})"
 
-    def sees(self, family: int) -> bool:
-        return self.family in ("inet", "ip" if family == 4 else "ip6")
+    def _shown(self) -> str:
+        if not self.devices:
+            return ""
+        more = f" and {len(self.devices) - _SHOWN} more" if len(self.devices) > _SHOWN else ""
+        kind = "device" if len(self.devices) == 1 else "devices"
+        return f" {kind} {', '.join(self.devices[:_SHOWN])}{more}"
+
+    def sees(self, layer: Layer) -> bool:
+        return self.family in _SEE[layer]
+
+    def is_of(self, link: str) -> bool:
+        """Whether the link is one of its devices."""
+        return any(link.startswith(it[:-1]) if it.endswith("*") else link == it for it in self.devices)
 
 
 class Filter(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from .field import Field, Truth, truth
-from .packet import DNAT, ICMP, ICMPV6, INVALID, SNAT, TCP, UDP, Marks, Packet
+from .packet import DNAT, ICMP, ICMPV6, INVALID, SNAT, TCP, UDP, UNTRACKED, Marks, Packet
 from .rules import Action
 
 _Match: TypeAlias = Callable[[int, bytes, Packet, Marks], Truth]
@@ -33,7 +33,9 @@ def matches(name: str, revision: int, data: bytes, packet: Packet, marks: Marks)
 
 
 def _ct_state(packet: Packet, marks: Marks, untracked: int) -> int:
-    return untracked if marks.is_untracked else packet.state if packet.is_tracked else INVALID
+    if marks.is_untracked or (packet.is_tracked and packet.state == UNTRACKED):
+        return untracked
+    return packet.state if packet.is_tracked else INVALID
 
 
 def _conntrack(revision: int, data: bytes, packet: Packet, marks: Marks) -> Truth:
@@ -42,7 +44,7 @@ def _conntrack(revision: int, data: bytes, packet: Packet, marks: Marks) -> Trut
     (proto,) = struct.unpack_from("=H", data, 136)
     flags, inverted = struct.unpack_from("=HH", data, 146)
     states, statuses = struct.unpack_from("=BB" if revision == 1 else "=HH", data, 150)
-    has_connection = packet.is_tracked and not marks.is_untracked
+    has_connection = packet.has_connection and not marks.is_untracked
     result = Truth.YES
     if flags & _CT_STATE:
         state = Field(4, _ct_state(packet, marks, _UNTRACKED_CONNTRACK), 0xFFFFFFFF)
@@ -149,7 +151,7 @@ def _mark(_: int, data: bytes, __: Packet, marks: Marks) -> Truth:
 
 
 def _connmark(_: int, data: bytes, packet: Packet, marks: Marks) -> Truth:
-    if not packet.is_tracked or marks.is_untracked:
+    if not packet.has_connection or marks.is_untracked:
         return Truth.NO
     return _marked(marks.connection, data)
 
@@ -181,9 +183,17 @@ def _physdev(_: int, data: bytes, __: Packet, ___: Marks) -> Truth:
 
 def _pkttype(_: int, data: bytes, packet: Packet, __: Marks) -> Truth:
     kind, inverted = struct.unpack_from("=ii", data)
-    if packet.iif is None:
+    if packet.kind is None:
         return Truth.OPEN
-    return _or_not(truth(kind == 0), inverted)
+    return _or_not(truth(kind == packet.kind), inverted)
+
+
+def _hop_limit(_: int, data: bytes, packet: Packet, __: Marks) -> Truth:
+    """Equal, not equal, less, or greater."""
+    mode, limit = struct.unpack_from("=BB", data)
+    if mode < 2:
+        return _or_not(packet.hop_limit.equals(limit), mode)
+    return packet.hop_limit.within(0, limit - 1) if mode == 2 else packet.hop_limit.within(limit + 1, 0xFF)
 
 
 def _rpfilter(_: int, data: bytes, __: Packet, ___: Marks) -> Truth:
@@ -223,13 +233,14 @@ _MATCHES: Mapping[str, _Match] = {
     "iprange": _iprange,
     "physdev": _physdev,
     "pkttype": _pkttype,
+    "hl": _hop_limit,
     "rpfilter": _rpfilter,
     "owner": _owner,
     "comment": _always,
     # Headers that a model packet does not have.
     **dict.fromkeys(("rt", "frag", "hbh", "dst", "mh", "ah", "esp", "sctp", "dccp", "udplite"), _never),
     # Parts of headers that it leaves open.
-    **dict.fromkeys(("ttl", "hl", "tos", "dscp", "ecn", "length", "mac", "tcpmss"), _open),
+    **dict.fromkeys(("ttl", "tos", "dscp", "ecn", "length", "mac", "tcpmss"), _open),
 }
 
 _PASSING = frozenset(

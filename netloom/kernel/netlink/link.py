@@ -14,7 +14,7 @@ NEW, DELETE, GET, SET = 16, 17, 18, 19
 
 _INFO = Struct("=BxHiII")
 SIZE = _INFO.size
-UP, LOOPBACK, POINT_TO_POINT = 0x1, 0x8, 0x10
+UP, LOOPBACK, POINT_TO_POINT, NO_ARP = 0x1, 0x8, 0x10, 0x80
 
 _ADDRESS, _NAME, _MTU, _LINK, _MASTER, _TXQLEN, _LINKINFO = 1, 3, 4, 5, 10, 13, 18
 _AF_SPEC, _ADDR_GEN_MODE, _ADDR_GEN_NONE = 26, 8, 1
@@ -26,7 +26,10 @@ _SKIP_STATISTICS = 1 << 3
 
 
 class Link(Record, frozen=True):
-    """What the kernel says of a link. `parent` and `master` are indexes."""
+    """What the kernel says of a link. `parent` and `master` are indexes.
+
+    `hardware` is its type (ARPHRD_*); `resolves` is whether neighbours have to be resolved on it.
+    """
 
     index: int
     name: str
@@ -42,12 +45,14 @@ class Link(Record, frozen=True):
     data: Attributes | None
     port_kind: str | None
     port: Attributes | None
+    hardware: int
+    resolves: bool
 
 
 def decode(payload: bytes) -> Link:
     if len(payload) < SIZE:
         raise Malformed(f"a link of {len(payload)} bytes")
-    _, _, index, flags, _ = _INFO.unpack_from(payload)
+    _, hardware, index, flags, _ = _INFO.unpack_from(payload)
     found = Attributes(payload[SIZE:])
     info = found.nested(_LINKINFO) or NOTHING
     return Link(
@@ -65,6 +70,8 @@ def decode(payload: bytes) -> Link:
         data=info.nested(_DATA),
         port_kind=info.text(_PORT_KIND),
         port=info.nested(_PORT_DATA),
+        hardware=hardware,
+        resolves=not flags & (NO_ARP | LOOPBACK),
     )
 
 

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...api.findings import Severity
 from ...kernel import Namespace, Refused
 from ...kernel.errors import ABSENT
-from ...kernel.netfilter.field import Field
-from ...kernel.netfilter.packet import DNAT, ESTABLISHED, LOCAL, NEW, SNAT, TCP, UNICAST, Hook, Link, Packet
-from ...kernel.netlink import address
-from ...kernel.uplink import uplink_of
+from ...kernel.netfilter.field import Field, joined
+from ...kernel.netfilter.packet import (
+    ARP_REPLY,
+    ARP_REQUEST,
+    DNAT,
+    ESTABLISHED,
+    ICMPV6,
+    LOCAL,
+    MULTICAST,
+    NEIGHBOUR_ADVERTISEMENT,
+    NEIGHBOUR_SOLICITATION,
+    NEW,
+    SNAT,
+    TCP,
+    UNICAST,
+    UNTRACKED,
+    Hook,
+    Layer,
+    Link,
+    Packet,
+)
+from ...kernel.netfilter.rules import BaseChain
+from ...kernel.netlink import address, link
+from ...kernel.netlink.attributes import ip_text
+from ...kernel.uplink import gateway_of, uplink_of
 from ...networks.names import PREFIX
 from ...networks.table import HOST4, HOST6
 
@@ -29,9 +52,9 @@ _LENT: Mapping[Family, str] = {4: HOST4, 6: HOST6}
 _SOCKET_FAMILIES: Mapping[Family, int] = {4: 2, 6: 10}
 _GLOBAL = 0
 
-FORWARDED: tuple[Hook, ...] = ("prerouting", "forward", "postrouting")
-TO_HOST: tuple[Hook, ...] = ("prerouting", "input")
-FROM_HOST: tuple[Hook, ...] = ("output", "postrouting")
+FORWARDED: tuple[Hook, ...] = ("ingress", "prerouting", "forward", "postrouting", "egress")
+TO_HOST: tuple[Hook, ...] = ("ingress", "prerouting", "input")
+FROM_HOST: tuple[Hook, ...] = ("output", "postrouting", "egress")
 
 # Priorities at which the kernel begins to track connections, and at which addresses are translated.
 _TRACKED, _DNAT, _SNAT = -200, -95, 100
@@ -49,6 +72,10 @@ OUT = Traffic("traffic from containers to the outside", "error")
 PORTS = Traffic("traffic from the outside to host ports", "warning")
 INTO_HOST = Traffic("traffic from containers to the host", "warning")
 OF_HOST = Traffic("traffic from the host to containers", "error")
+ASKING = Traffic("IPv6 neighbour discovery from the host to its gateway", "error")
+ASKED = Traffic("IPv6 neighbour discovery from the gateway to the host", "error")
+ASKING_ARP = Traffic("ARP from the host to its gateway", "error")
+ASKED_ARP = Traffic("ARP from the gateway to the host", "error")
 
 
 class Flow(Struct, frozen=True, kw_only=True):
@@ -71,6 +98,7 @@ class Flow(Struct, frozen=True, kw_only=True):
     protocol: int = TCP
     ports: tuple[Field, Field] = (Field.open(2), Field.open(2))
     icmp: int | None = None
+    arp: int | None = None
     is_reply: bool = False
     nat: int = 0
     arrives_for: Field | None = None
@@ -83,15 +111,17 @@ class Flow(Struct, frozen=True, kw_only=True):
         """As a chain sees it that has this priority at a hook."""
         source, destination, destination_type = self.source, self.destination, self.destination_type
         oif = self.through or self.oif if hook == "output" else self.oif
-        if hook in ("prerouting", "output") and priority < _DNAT and self.arrives_for is not None:
+        is_before = hook == "ingress" or (hook in ("prerouting", "output") and priority < _DNAT)
+        is_behind = hook == "egress" or (hook == "postrouting" and priority > _SNAT)
+        if is_before and self.arrives_for is not None:
             destination, destination_type = self.arrives_for, LOCAL
-        if hook == "postrouting" and priority > _SNAT and self.leaves_from is not None:
+        if is_behind and self.leaves_from is not None:
             source = self.leaves_from
         return Packet(
             family=self.family,
             hook=hook,
-            iif=None if hook == "output" or "output" in self.hooks else self.iif,
-            oif=None if hook in ("prerouting", "input") else oif,
+            iif=None if hook in ("output", "egress") or "output" in self.hooks else self.iif,
+            oif=None if hook in ("ingress", "prerouting", "input") else oif,
             source=source,
             destination=destination,
             source_type=self.source_type,
@@ -99,15 +129,41 @@ class Flow(Struct, frozen=True, kw_only=True):
             protocol=self.protocol,
             ports=self.ports,
             icmp=self.icmp,
+            arp=self.arp,
             state=self.state,
-            is_tracked=hook not in ("prerouting", "output") or priority > _TRACKED,
+            is_tracked=hook != "ingress" and (hook not in ("prerouting", "output") or priority > _TRACKED),
             is_reply=self.is_reply,
             nat=self.nat,
         )
 
+    def at_link(self, base: BaseChain, links: Sequence[Link]) -> Iterator[Flow]:
+        """As it enters or leaves by each link of a chain of `ingress` or `egress`; nothing by other links.
+
+        `links` are those of the host. What a container of any link sends may be sent by each of them.
+        """
+        end = "iif" if base.hook == "ingress" else "oif"
+        own: Link | None = getattr(self, end)
+        if own is None:
+            return
+        if base.is_of(own.name):
+            yield self
+        elif own == _ONE:
+            for it in links:
+                if it.name.startswith(PREFIX) and base.is_of(it.name):
+                    yield replace(self, **{end: it})
+
+    @property
+    def resolves(self) -> bool:
+        """Whether it is about neighbours on the uplink, and not of containers."""
+        return self.traffic in (ASKING, ASKED, ASKING_ARP, ASKED_ARP)
+
+    @property
+    def layer(self) -> Layer:
+        return self.family if self.arp is None else "arp"
+
     @property
     def state(self) -> int:
-        return ESTABLISHED if self.is_reply else NEW
+        return UNTRACKED if self.resolves else ESTABLISHED if self.is_reply else NEW
 
     def answered(self) -> Flow:
         """What comes back. A connection that was translated is so in both directions."""
@@ -142,12 +198,14 @@ class Around(Struct, frozen=True):
     """What of a node decides which traffic there is.
 
     `pools` are CIDRs with whether containers of them may talk to each other; `has_ports` is whether a
-    container has a host port.
+    container has a host port. `gateways` are those of the uplinks on which neighbours have to be resolved,
+    and empty where the default route has none.
     """
 
     pools: tuple[tuple[str, bool], ...]
     uplinks: tuple[tuple[Family, Link], ...]
     addresses: tuple[tuple[Family, str], ...]
+    gateways: tuple[tuple[Family, str], ...]
     has_ports: bool
 
 
@@ -158,19 +216,40 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
         shared[cidr] = shared.get(cidr, False) or not keeps_apart
     families: tuple[Family, ...] = (4, 6)
     uplinks: list[tuple[Family, Link]] = []
+    gateways: list[tuple[Family, str]] = []
     for family in families:
         found = uplink_of(host, _SOCKET_FAMILIES[family])
         if found is not None and not found.link.startswith(PREFIX):
             try:
-                uplinks.append((family, Link(found.link, host.route.index(found.link))))
+                way, resolves = _link(host, found.link)
+                uplinks.append((family, way))
+                if resolves:
+                    gateway = gateway_of(host, _SOCKET_FAMILIES[family], way.index)
+                    gateways.append((family, "" if gateway is None else ip_text(gateway)))
             except Refused:  # it went meanwhile
                 continue
     return Around(
         pools=tuple(sorted(shared.items())),
         uplinks=tuple(uplinks),
         addresses=tuple((it, _address(host, it, dict(uplinks).get(it))) for it in families),
+        gateways=tuple(gateways),
         has_ports=has_ports,
     )
+
+
+def _link(host: Namespace, name: str) -> tuple[Link, bool]:
+    """With whether neighbours have to be resolved on it."""
+    answer = host.route.ask(link.GET, link.get_by_name(name))
+    if answer is None:
+        raise Refused(errno.ENODEV, context=f"link {name}")
+    found = link.decode(answer)
+    return Link(found.name, found.index, found.hardware), found.resolves
+
+
+def links_of(host: Namespace) -> list[Link]:
+    """Of containers."""
+    listed = map(link.decode_entry, host.route.dump(link.GET, link.everything()))
+    return [Link(it.name, it.index) for it in listed if it.name.startswith(PREFIX)]
 
 
 def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
@@ -187,14 +266,14 @@ def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
     return _LENT[family] if chosen is None else chosen.address
 
 
-def flows_of(it: Around, link: str = "") -> Iterator[Flow]:
-    """With `link`, those of the container that has this link."""
-    one = Link(link, _ONE.index) if link else _ONE
+def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
+    """With a link, those of the container that has it."""
+    one = Link(link_of_one, _ONE.index) if link_of_one else _ONE
     uplinks, addresses = dict(it.uplinks), dict(it.addresses)
     for cidr, may_talk in it.pools:
         network = ipaddress.ip_network(cidr, strict=False)
         family: Family = 4 if network.version == 4 else 6
-        shown = str(network.network_address) if network.num_addresses == 1 else cidr
+        shown = _shown(network)
         own, host = Field.network(network), field_of(addresses[family])
         asked: list[Flow] = []
         if may_talk:
@@ -239,6 +318,89 @@ def flows_of(it: Around, link: str = "") -> Iterator[Flow]:
         for flow in asked:
             yield flow
             yield flow.answered()
+    yield from neighbours_of(it)
+
+
+def neighbours_of(it: Around) -> Iterator[Flow]:
+    """How host and gateway find each other on the uplink, without which no container reaches the outside."""
+    uplinks, addresses, gateways = dict(it.uplinks), dict(it.addresses), dict(it.gateways)
+    for cidr, _ in it.pools:
+        network = ipaddress.ip_network(cidr, strict=False)
+        family: Family = 4 if network.version == 4 else 6
+        if family not in gateways:
+            continue
+        shown, uplink, gateway = _shown(network), uplinks[family], gateways[family]
+        if family == 4 and ":" not in gateway:  # a route of IPv4 may have a gateway of IPv6
+            yield from _arp(shown, uplink, addresses[4], gateway)
+        else:
+            yield from _discovery(shown, uplink, addresses[6], gateway)
+
+
+def _arp(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
+    """Each asks for the other, and answers."""
+    here, there = field_of(own), field_of(gateway) if gateway else Field.open(4)
+    for operation in (ARP_REQUEST, ARP_REPLY):
+        sent = Flow(
+            traffic=ASKING_ARP,
+            family=4,
+            pool=shown,
+            hooks=("output", "egress"),
+            source=here,
+            destination=there,
+            oif=uplink,
+            arp=operation,
+        )
+        yield sent
+        yield replace(
+            sent,
+            traffic=ASKED_ARP,
+            hooks=("ingress", "input"),
+            source=there,
+            destination=here,
+            iif=uplink,
+            oif=None,
+        )
+
+
+def _discovery(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
+    """Each asks for the other, and answers. A host has more than one address to ask and to answer by."""
+    anything = Field.open(16)
+    question = Flow(
+        traffic=ASKING,
+        family=6,
+        pool=shown,
+        hooks=FROM_HOST,
+        source=anything,
+        destination=_solicited(gateway),
+        oif=uplink,
+        source_type=LOCAL,
+        destination_type=MULTICAST,
+        protocol=ICMPV6,
+        icmp=NEIGHBOUR_SOLICITATION,
+    )
+    answer = replace(question, destination=anything, destination_type=UNICAST, icmp=NEIGHBOUR_ADVERTISEMENT)
+    for sent, destination, kind in ((question, _solicited(own), MULTICAST), (answer, anything, LOCAL)):
+        yield sent
+        yield replace(
+            sent,
+            traffic=ASKED,
+            hooks=TO_HOST,
+            destination=destination,
+            iif=uplink,
+            oif=None,
+            source_type=UNICAST,
+            destination_type=kind,
+        )
+
+
+def _solicited(address_of: str) -> Field:
+    """The group that solicitations for an address are sent to (RFC 4291, 2.7.1)."""
+    prefix = Field.of(ipaddress.ip_address("ff02::1:ff00:0").packed[:13])
+    return joined(prefix, field_of(address_of).part(13, 3) if address_of else Field.open(3))
+
+
+def _shown(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    return str(network.network_address) if network.num_addresses == 1 else str(network)
 
 
 def _outside(

@@ -11,11 +11,11 @@ from ...api.findings import Finding
 from ...kernel import Namespace
 from ...kernel.netfilter.legacy import LegacyTables
 from ...kernel.netfilter.nft import Nftables
-from ...kernel.netfilter.packet import Marks
+from ...kernel.netfilter.packet import Link, Marks
 from ...kernel.netfilter.rules import BaseChain, Filter
 from ...kernel.netfilter.trace import Budget, Outcome, OutOfTime, Traced, trace
 from ...networks.table import TABLE
-from .flows import Flow
+from .flows import Flow, links_of
 from .openings import Dropped, enumerated, firewall_of, next_step
 
 CODE = "foreign-drop"
@@ -67,8 +67,9 @@ def judge(host: Namespace, flows: Iterable[Flow], seconds: float | None = None) 
     with suppress(OutOfTime):
         budget = Budget(seconds)
         chains = _chains(host)
+        links = links_of(host) if any(base.devices for _, base in chains) else []
         for flow in listed:
-            found += _met(flow, chains, budget)
+            found += _met(flow, chains, links, budget)
     grouped: dict[str, list[tuple[BaseChain, Dropped]]] = {}
     for base, dropped in found:
         grouped.setdefault(base.subject, []).append((base, dropped))
@@ -87,17 +88,21 @@ def _chains(host: Namespace) -> list[tuple[Filter, BaseChain]]:
 
 
 def _met(
-    flow: Flow, chains: Sequence[tuple[Filter, BaseChain]], budget: Budget
+    flow: Flow, chains: Sequence[tuple[Filter, BaseChain]], links: Sequence[Link], budget: Budget
 ) -> list[tuple[BaseChain, Dropped]]:
     """All chains that stop it: who opens the first must know of the next."""
     found = []
     marks = Marks(flow.state)
     for hook in flow.hooks:
         for rules, base in chains:
-            if base.hook == hook and base.sees(flow.family):
-                traced: Traced = trace(rules, base, flow.at(hook, base.priority), marks, budget)
+            if base.hook != hook or not base.sees(flow.layer):
+                continue
+            # Of a chain of some links, the first that is stopped there stands for the others.
+            for one in flow.at_link(base, links) if hook in ("ingress", "egress") else (flow,):
+                traced: Traced = trace(rules, base, one.at(hook, base.priority), marks, budget)
                 if traced.outcome != "passes":
-                    found.append((base, Dropped(flow, traced)))
+                    found.append((base, Dropped(one, traced)))
+                    break
     return found
 
 

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from ...kernel.netfilter.packet import DNAT, Hook
+from ...kernel.netfilter.packet import DNAT, NEIGHBOUR_SOLICITATION, Hook
 from ...kernel.netfilter.rules import BaseChain
 from ...kernel.netfilter.trace import Traced
 from .flows import Flow
 
-_What: TypeAlias = Literal["all", "answers", "translated", "local"]
+_What: TypeAlias = Literal["all", "answers", "translated", "local", "solicitations", "advertisements", "arp"]
 
 _HOOK_CHAINS: dict[Hook, str] = {
     "prerouting": "PREROUTING",
@@ -31,12 +31,18 @@ _TRACKED, _DNAT = -200, -95
 _SAVE = "save the change where this firewall keeps its rules, so that it outlasts a reboot"
 _NFT_WHAT = {
     "all": "", "answers": " ct state established,related", "translated": " ct status dnat",
-    "local": " fib daddr type local",
+    "local": " fib daddr type local", "solicitations": " icmpv6 type nd-neighbor-solicit",
+    "advertisements": " icmpv6 type nd-neighbor-advert", "arp": " meta protocol arp",
 }  # fmt: skip
 _IPTABLES_WHAT = {
     "all": "", "answers": " -m conntrack --ctstate RELATED,ESTABLISHED",
     "translated": " -m conntrack --ctstate DNAT", "local": " -m addrtype --dst-type LOCAL",
+    "solicitations": " -p icmpv6 --icmpv6-type neighbour-solicitation",
+    "advertisements": " -p icmpv6 --icmpv6-type neighbour-advertisement",
 }  # fmt: skip
+
+
+_ICMP_TYPES = {"solicitations": "neighbour-solicitation", "advertisements": "neighbour-advertisement"}
 
 
 class Dropped(NamedTuple):
@@ -53,15 +59,25 @@ class Firewall(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What a rule has to accept: packets by the link that they come in or leave by, or of a pool."""
+    """What a rule has to accept: packets by the link that they come in or leave by, or of a pool.
+
+    `solicitations`, `advertisements` and `arp` are of neighbours on the uplink.
+    """
 
     by: Literal["iif", "oif", "pool"]
     value: str
     what: _What
     family: int
 
+    @property
+    def icmp(self) -> str:
+        """Its type, in the words of firewalld; empty if it is about more."""
+        return _ICMP_TYPES.get(self.what, "")
+
 
 def firewall_of(base: BaseChain, dropped: Sequence[Dropped]) -> Firewall:
+    if base.devices:
+        return Firewall("nft", "nftables", base.name)
     visited = frozenset[str]().union(*(it.traced.visited for it in dropped))
     if base.table == "firewalld" or visited & _FIREWALLD_CHAINS:
         if base.hook not in ("output", "postrouting"):
@@ -90,7 +106,9 @@ def next_step(base: BaseChain, dropped: Sequence[Dropped]) -> str:
     commands = [f"`{it}`" for it in commands_of(base, dropped)]
     listed = enumerated(commands)
     kind = firewall_of(base, dropped).kind
-    return f"run {listed}" if kind in ("ufw", "firewalld") else f"run {listed}; {_SAVE}"
+    # ufw has no command for ICMP.
+    lasts = kind == "firewalld" or (kind == "ufw" and not any(it.flow.resolves for it in dropped))
+    return f"run {listed}" if lasts else f"run {listed}; {_SAVE}"
 
 
 def commands_of(base: BaseChain, dropped: Sequence[Dropped]) -> list[str]:
@@ -102,13 +120,15 @@ def _commands(base: BaseChain, dropped: Sequence[Dropped]) -> Iterator[str]:
     firewall = firewall_of(base, dropped)
     if firewall.kind == "firewalld":
         for it in dropped:
-            yield f"firewall-cmd --permanent --zone=trusted --add-interface={_wildcard(it.flow.links)}"
+            if not it.flow.resolves:
+                yield f"firewall-cmd --permanent --zone=trusted --add-interface={_wildcard(it.flow.links)}"
+        yield from (_rich_rule(it) for it in _needed(base, dropped) if it.icmp)
         yield "firewall-cmd --reload"
         return
     is_denied = any(it.traced.site is not None and it.traced.site.chain in _UFW_USERS for it in dropped)
     table = "" if base.table == "filter" else f" -t {base.table}"
     for opening in _needed(base, dropped):
-        if firewall.kind == "ufw":
+        if firewall.kind == "ufw" and not opening.icmp:
             yield _ufw(base, opening, first=is_denied)
         elif firewall.kind == "nft":
             yield f"nft insert rule {base.family} {base.table} {base.name} {_nft(opening)} accept"
@@ -122,7 +142,7 @@ def _is_iptables(base: BaseChain) -> bool:
     return (
         base.family in ("ip", "ip6")
         and base.table in _IPTABLES_TABLES
-        and base.name == _HOOK_CHAINS[base.hook]
+        and base.name == _HOOK_CHAINS.get(base.hook)
     )
 
 
@@ -134,9 +154,14 @@ def _needed(base: BaseChain, dropped: Sequence[Dropped]) -> list[Opening]:
 
 def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
     hook, packet = base.hook, flow.at(base.hook, base.priority)
+    if flow.resolves:
+        yield _of_neighbours(flow)
+        return
     prefix = flow.links.removesuffix("*")
     what: _What = "answers" if flow.is_reply else "translated" if flow.nat & DNAT else "all"
-    if hook in ("prerouting", "output"):
+    if hook in ("ingress", "egress"):  # where no rule can ask for a connection
+        what = "all"
+    elif hook in ("prerouting", "output"):
         if what == "answers" and base.priority <= _TRACKED:
             what = "all"
         if what == "translated" and base.priority <= _DNAT:
@@ -147,10 +172,27 @@ def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
             return
     if packet.oif is not None and packet.oif.name.startswith(prefix):
         yield Opening("oif", flow.links, what, flow.family)
-    elif packet.iif is not None and hook == "prerouting":
+    elif packet.iif is not None and hook in ("ingress", "prerouting"):
         yield Opening("iif", packet.iif.name, what, flow.family)
+    elif packet.oif is not None and hook == "egress":
+        yield Opening("oif", packet.oif.name, what, flow.family)
     else:
         yield Opening("pool", flow.pool, what, flow.family)
+
+
+def _of_neighbours(flow: Flow) -> Opening:
+    what: _What = "solicitations" if flow.icmp == NEIGHBOUR_SOLICITATION else "advertisements"
+    if flow.arp is not None:
+        what = "arp"
+    if flow.oif is not None:
+        return Opening("oif", flow.oif.name, what, flow.family)
+    return Opening("iif", flow.iif.name if flow.iif else "", what, flow.family)
+
+
+def _rich_rule(opening: Opening) -> str:
+    zone = f'"$(firewall-cmd --get-zone-of-interface={opening.value})"'
+    rule = f'rule family="ipv6" icmp-type name="{opening.icmp}" accept'
+    return f"firewall-cmd --permanent --zone={zone} --add-rich-rule='{rule}'"
 
 
 def _ufw(base: BaseChain, opening: Opening, *, first: bool) -> str:
