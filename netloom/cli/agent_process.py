@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from ..api.client import AgentError, Connection, NotRunning
+from ..api.client import AgentError, Connection, NotRunning, Silent
 from ..api.info import Info
 from ..journal.lock import holder as holder_of
 from .failure import CommandFailed
@@ -246,3 +246,21 @@ def _handle(process: int, place: Place) -> int:
 def holder(place: Place) -> int | None:
     """The process that has the journal, also while it does not listen yet."""
     return holder_of(os.path.join(place.state_dir, "journal.db"))
+
+
+def user(place: Place) -> int | None:
+    """The same. Where the lock is not at its path, the agent at the socket is asked, too.
+
+    It is not asked otherwise: a service manager that listens there would start an agent.
+    """
+    process = holder(place)
+    if process is not None or os.path.isfile(os.path.join(place.state_dir, "journal.db.lock")):
+        return process
+    try:
+        with Connection(place.socket, _PATIENCE) as connection:
+            info = connection.info()
+    except Silent as error:  # it may have the journal
+        return error.process or None
+    except AgentError:
+        return None
+    return info.process if info.state_dir == place.state_dir else None

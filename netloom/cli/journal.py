@@ -23,7 +23,7 @@ from ..journal import (
 from ..journal.errors import LockNotAFile, Missing, NotAFile, Unreadable
 from ..journal.file import explained as told
 from .failure import CommandFailed
-from .place import default_state_dir
+from .place import default_socket, default_state_dir
 from .root_advice import as_root
 
 _ADVICE = "look at the file that the message names, and do as it says"
@@ -97,25 +97,26 @@ def reading(args: argparse.Namespace) -> Iterator[None]:
 @contextmanager
 def ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
     """The journal as it is at this moment, to be read; None if there is none yet."""
-    path = journal_path(args.state_dir)
-    if not _is_there(path):
+    if not _is_there(args):
         yield None
         return
-    with reading(args), closing(read_only(path)) as connection:
+    with reading(args), closing(read_only(journal_path(args.state_dir))) as connection:
         connection.execute("BEGIN")
         yield Ledger(connection)
 
 
 def copy_of_journal(args: argparse.Namespace) -> Ledger | None:
     """A copy in which everything can be tried, within `reading`; None if there is no journal yet."""
-    path = journal_path(args.state_dir)
-    if not _is_there(path):
+    if not _is_there(args):
         return None
-    with reading(args), closing(read_only(path)) as connection:
+    with reading(args), closing(read_only(journal_path(args.state_dir))) as connection:
         return in_memory(connection)
 
 
-def _is_there(path: str) -> bool:
+def _is_there(args: argparse.Namespace) -> bool:
+    path = journal_path(args.state_dir)
+    # Not every command that reads the journal may be given one.
+    socket = getattr(args, "socket", default_socket())
     try:
         os.stat(path)
     except PermissionError:
@@ -125,7 +126,7 @@ def _is_there(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         if os.path.islink(path):
             return True  # one that leads nowhere: the same
-        _require_that_none_was(path)
+        _require_that_none_was(path, socket)
         return False
     except OSError:
         return True  # whoever opens it says what is wrong
@@ -145,15 +146,15 @@ def _has_links() -> bool:
         return False
 
 
-def _require_that_none_was(path: str) -> None:
+def _require_that_none_was(path: str, socket: str) -> None:
     """That nothing is written down may be said of a machine that never had a journal, and of no other."""
     state_dir = os.path.dirname(path)
     # The lock stays as long as the journal does; links do, whoever takes both away.
     if os.path.exists(f"{path}.lock") or _has_links():
         from ..journal import lost
-        from .agent_process import Place, holder
+        from .agent_process import Place, user
 
-        process = holder(Place(state_dir, ""))
+        process = user(Place(state_dir, socket))
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
             f"the journal {path} is gone{under}: what is attached is unknown",

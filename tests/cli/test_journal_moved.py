@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -178,3 +179,38 @@ def test_a_refused_restore_leaves_nothing_beside_the_file(attached: Machine, tmp
     assert attached.run("journal", "verify", str(copy)).status == 0
     assert [it.name for it in tmp_path.glob("copy.db*")] == ["copy.db"]
     assert beside(attached.journal) == []
+
+
+def remove_all(journal: Path) -> None:
+    for it in journal.parent.glob("journal.db*"):
+        it.unlink()
+
+
+def move_the_lock_and_remove_the_rest(journal: Path) -> None:
+    lock = Path(f"{journal}.lock")
+    lock.rename(lock.with_name("lock"))
+    remove_all(journal)
+
+
+@pytest.mark.parametrize("lose", [remove_all, move_the_lock_and_remove_the_rest])
+def test_an_agent_whose_lock_is_gone_with_its_journal_still_has_it(
+    attached: Machine, tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    before = attached.listed()
+    copy, document = tmp_path / "copy.db", tmp_path / "journal.json"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    assert attached.run("journal", "export", str(document)).status == 0
+    lose(attached.journal)
+    try:
+        for words in (("restore", str(copy)), ("import", str(document))):
+            refused = attached.run("journal", *words, "--json")
+            assert (refused.status, refused.error["code"]) == (1, "journal-in-use")
+            assert not attached.journal.exists()
+        listed = attached.run("ls", "--json").error
+        assert (listed["code"], "`netloom down`" in listed["next"]) == ("journal-gone", True)
+    finally:
+        lost = attached.run("down", "--json").document["journal"]
+    assert lost == {"path": str(attached.journal), "restore": f"{attached.journal}.rescued-1"}
+    assert attached.run("journal", "restore", lost["restore"]).status == 0
+    attached.brought_up()
+    assert attached.listed() == before

@@ -19,9 +19,10 @@ from ...journal.backup import copy
 from ...journal.causes import reason
 from ...journal.file import as_it_is
 from ...journal.lock import locked
-from ..agent_process import Place, holder
+from ..agent_process import Place, user
 from ..failure import CommandFailed
 from ..journal import explained
+from ..place import default_socket
 from .backup import unwritable
 
 # Raises unless a journal that can be read may be replaced.
@@ -32,6 +33,7 @@ _LOGS = ("-wal", "-shm")
 
 def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage: bool) -> str | None:
     """Where the one before it is. One that nobody can read is replaced `over_damage` only."""
+    require_no_agent(path)
     lock = _locked(path)
     try:
         if not os.path.lexists(path):
@@ -50,7 +52,7 @@ def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage
 
 def require_no_agent(path: str) -> None:
     """Before a copy is read that may be the agent's own file, moved away under it, which it still writes."""
-    if holder(Place(os.path.dirname(path), "")) is not None:
+    if user(Place(os.path.dirname(path), default_socket())) is not None:
         raise _in_use(path)
 
 
