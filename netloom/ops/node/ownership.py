@@ -1,8 +1,10 @@
 """Whether this network namespace is another agent's: one with its own state directory and its own journal.
 
 The table's mark tells (`networks.owner`). The same state directory is the same agent, even with a new
-journal. The same journal in another directory is the same agent, which was moved. Without links of netloom
-there is nothing that could be taken from the other one, unless it runs.
+journal. The same journal in another directory is the same agent, which was moved; or its journal was copied,
+and the first one is still there. So the agent gives such a journal a new identity, and the node is its own
+from then on. Without links of netloom there is nothing that could be taken from the other one, unless it
+runs.
 """
 
 from __future__ import annotations
@@ -76,6 +78,12 @@ def another_at(host: Namespace, state_dir: str, identity: str | None) -> Another
     if process is None and (identity == mark.journal or not _has_links(host)):
         return None
     return Another(mark.state_dir, process)
+
+
+def is_as_marked(host: Namespace, state_dir: str, identity: str | None) -> bool:
+    """Whether the mark, if there is one, names this state directory and this journal."""
+    mark = mark_at(host)
+    return mark is None or (_is_same(mark.state_dir, state_dir) and mark.journal == identity)
 
 
 def identity_of(path: str) -> str | None:
