@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..api.client import AgentError, Connection, NotRunning, Silent
 from ..api.info import Info
+from ..cni.files import is_same_path
 from ..journal.lock import holder as holder_of
 from .failure import CommandFailed
 from .status import DEADLINE
@@ -79,6 +80,17 @@ def running(place: Place) -> Running | None:
             return Running(_listener(connection, place), info)
     except NotRunning:
         return None
+
+
+def require_same_state(place: Place, info: Info, undone: str = "") -> None:
+    """Raises if the agent at the socket has another state directory. `undone` says what was not done."""
+    theirs = info.state_dir  # an agent of an early version does not tell
+    if theirs and not is_same_path(theirs, place.state_dir):
+        raise CommandFailed(
+            f"the agent at {place.socket} has its state in {theirs}, not in {place.state_dir}{undone}",
+            f"give --state-dir {theirs}, or another --socket",
+            code="agent-of-other-state",
+        )
 
 
 def log_of(process: int, place: Place) -> str | None:
@@ -202,7 +214,10 @@ def _identified(place: Place, patience: float) -> tuple[int, int] | None:
                 return None  # its socket, at which nobody serves
             handle = _handle(process, place)
             try:
-                connection.info()
+                require_same_state(place, connection.info(), "; nothing was stopped")
+            except CommandFailed:
+                os.close(handle)
+                raise
             except AgentError as error:
                 if holder(place) != process:
                     os.close(handle)
@@ -263,4 +278,4 @@ def user(place: Place) -> int | None:
         return error.process or None
     except AgentError:
         return None
-    return info.process if info.state_dir == place.state_dir else None
+    return info.process if is_same_path(info.state_dir, place.state_dir) else None

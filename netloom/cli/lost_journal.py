@@ -13,6 +13,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..api.client import AgentError, Connection
+from ..cni.files import is_same_path
 from ..journal.astray import is_rescued, rescued
 from ..journal.errors import Damaged, JournalError
 from ..journal.file import as_it_is, explained
@@ -121,4 +122,6 @@ def _asked(place: Place, process: int | None) -> tuple[bool | None, str]:
             info = connection.info()
     except AgentError:
         return None, ""
-    return (None, "") if info.state_dir != place.state_dir else (info.has_journal, info.journal_at)
+    if not is_same_path(info.state_dir, place.state_dir):
+        return None, ""
+    return info.has_journal, info.journal_at

@@ -29,7 +29,7 @@ from ..ops.node.networks import Found, NodeNetwork, found_in
 from . import network_order, overlap, plugin_places
 from . import node_findings as findings
 from .agent_presence import presence
-from .agent_process import Place, Running
+from .agent_process import Place, Running, require_same_state
 from .failure import CommandFailed
 from .journal import journal_path, ledger
 from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unreadable
@@ -132,13 +132,7 @@ def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -
     """Whatever else is at its path, or in another directory, tells nothing of what the agent has made."""
     if agent is None:
         return
-    theirs = agent.info.state_dir
-    if theirs and theirs != args.state_dir:
-        raise CommandFailed(
-            f"the agent has its journal in {theirs}, not in {args.state_dir}",
-            f"give --state-dir {theirs}",
-            code="agent-of-other-state",
-        )
+    require_same_state(Place(args.state_dir, args.socket), agent.info)
     if not agent.info.has_journal:
         from ..journal import lost
 

@@ -186,3 +186,24 @@ def test_a_state_directory_that_was_moved_can_be_moved_back(machine: Machine, ot
     machine.brought_up()
     assert machine.listed() == before
     assert machine.run("status", "--json").document["findings"] == []
+
+
+@pytest.mark.parametrize("words", [(), ("--purge", "--yes")])
+def test_down_leaves_an_agent_with_another_state_directory(
+    machine: Machine, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    before = machine.agent, kernel_of(machine)
+    refused = machine.run("down", "--json", *words, "--state-dir", str(tmp_path))
+    assert (refused.status, refused.error["code"]) == (1, "agent-of-other-state")
+    assert f"--state-dir {machine.node.state_dir}" in refused.error["next"]
+    assert (machine.agent, kernel_of(machine)) == before
+    assert machine.conflist.exists()
+    assert machine.run("down", *words).status == 0
+
+
+def test_another_path_to_the_state_directory_is_the_same(machine: Machine, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(machine.node.state_dir)
+    assert machine.run("status", "--json", "--state-dir", str(link)).document["findings"] == []
+    assert machine.run("down", "--state-dir", str(link)).status == 0
+    assert machine.agent is None
