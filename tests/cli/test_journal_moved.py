@@ -214,3 +214,22 @@ def test_an_agent_whose_lock_is_gone_with_its_journal_still_has_it(
     assert attached.run("journal", "restore", lost["restore"]).status == 0
     attached.brought_up()
     assert attached.listed() == before
+
+
+def test_the_journal_that_a_restore_has_replaced_is_named_if_it_knows_more(
+    attached: Machine, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    attached.attach(attached.node.container())
+    before = attached.listed()
+    attached.run("down")
+    assert attached.run("journal", "restore", "--force", str(copy)).status == 0
+    replaced = f"{attached.journal}.replaced-1"
+    assert any(f"`netloom journal restore {replaced}`" in it for it in attached.brought_up()["warnings"])
+    found = attached.run("status", "--json").document["findings"]
+    assert [it["subject"] for it in found if it["code"] == "journal-restorable"] == [replaced]
+    attached.run("down")
+    assert attached.run("journal", "restore", replaced).status == 0
+    assert attached.brought_up()["warnings"] == []
+    assert attached.listed() == before

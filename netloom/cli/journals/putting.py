@@ -15,7 +15,7 @@ from typing import TypeAlias
 from ...failpoints import reach
 from ...journal import JournalError
 from ...journal.astray import remove_empty_log
-from ...journal.backup import copy
+from ...journal.backup import copy, replaced_as
 from ...journal.causes import reason
 from ...journal.file import as_it_is
 from ...journal.lock import locked
@@ -138,6 +138,6 @@ def _move_logs(path: str, to: str) -> bool:
 
 def _free(path: str) -> str:
     number = 1
-    while any(os.path.lexists(f"{path}.replaced-{number}{ending}") for ending in ("", *_LOGS)):
+    while any(os.path.lexists(f"{replaced_as(path, number)}{ending}") for ending in ("", *_LOGS)):
         number += 1
-    return f"{path}.replaced-{number}"
+    return replaced_as(path, number)
