@@ -233,3 +233,13 @@ def test_the_journal_that_a_restore_has_replaced_is_named_if_it_knows_more(
     assert attached.run("journal", "restore", replaced).status == 0
     assert attached.brought_up()["warnings"] == []
     assert attached.listed() == before
+
+
+def test_without_a_copy_up_counts_the_links_that_the_new_journal_does_not_know(attached: Machine) -> None:
+    attached.run("down")
+    remove_all(attached.journal)
+    for _ in range(2):
+        warnings = attached.brought_up()["warnings"]
+        (told,) = (it for it in warnings if "not in the journal (orphaned)" in it)
+        assert told.startswith("2 links are")
+        assert "`netloom status`" in told
