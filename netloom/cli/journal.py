@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from ..api.findings import Finding
 from ..journal import (
     Damaged,
     InUse,
@@ -133,7 +134,7 @@ def _is_there(args: argparse.Namespace) -> bool:
     return True
 
 
-def _has_links() -> bool:
+def has_links() -> bool:
     """Whether somebody is attached, by what the kernel has."""
     from ..kernel import KernelError, Namespace
     from ..kernel.objects.link import link_names
@@ -146,11 +147,23 @@ def _has_links() -> bool:
         return False
 
 
+def findings_of_own_table() -> list[Finding]:
+    """What is wrong with the nft table of this host; nothing if it cannot be read, as by an ordinary user."""
+    from ..kernel import KernelError, Namespace
+    from .live import findings_of_table
+
+    try:
+        with Namespace.own() as host:
+            return findings_of_table(host)
+    except KernelError:
+        return []
+
+
 def _require_that_none_was(path: str, socket: str) -> None:
     """That nothing is written down may be said of a machine that never had a journal, and of no other."""
     state_dir = os.path.dirname(path)
     # The lock stays as long as the journal does; links do, whoever takes both away.
-    if os.path.exists(f"{path}.lock") or _has_links():
+    if os.path.exists(f"{path}.lock") or has_links():
         from ..journal import lost
         from .agent_process import Place, user
 
@@ -158,7 +171,8 @@ def _require_that_none_was(path: str, socket: str) -> None:
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
             f"the journal {path} is gone{under}: what is attached is unknown",
-            lost.advice(path, runs=process is not None),
+            # A running agent repairs the table at once.
+            lost.advice(path, runs=bool(process), is_guarded=bool(process) or not findings_of_own_table()),
             code="journal-gone",
         )
     if state_dir != default_state_dir() and not os.path.isdir(state_dir):

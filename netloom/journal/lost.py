@@ -22,6 +22,7 @@ from .ledger import Ledger
 from .rows import seconds
 
 _FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
+_UNGUARDED = "it does not know the containers that run, and their networks may stay incomplete"
 
 
 class Copy(NamedTuple):
@@ -58,17 +59,18 @@ def latest_of(connection: sqlite3.Connection) -> float:
     return seconds(connection.execute(query).fetchone()[0])
 
 
-def advice(path: str, source: str = "", *, runs: bool) -> str:
+def advice(path: str, source: str = "", *, runs: bool, is_guarded: bool = True) -> str:
     """What to do about a journal that is not in its place. `source` is what all of it can be had from.
 
-    `runs`: an agent has it open, and has to end first.
+    `runs`: an agent has it open, and has to end first. Without `is_guarded`, the nft table is not whole.
     """
     down = "`netloom down`, " if runs else ""
     known = source or newest(path)
     if not known:
         return (
             f"put it back (the same file), or a copy of yours: {down}`netloom journal restore FILE`, "
-            f"`netloom up`; without one, {down}`netloom up` begins with an empty journal: {_FORGOTTEN}"
+            f"`netloom up`; without one, {down}`netloom up` begins with an empty journal: "
+            f"{_FORGOTTEN if is_guarded else _UNGUARDED}"
         )
     restore = f"{down}`netloom journal restore {known}`, `netloom up`"
     if known == source and not is_rescued(known, path):
