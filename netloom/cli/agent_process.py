@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
 import select
@@ -16,11 +17,13 @@ from ..api.client import AgentError, Connection, NotRunning, Silent
 from ..api.info import Info
 from ..cni.files import is_same_path
 from ..journal.lock import holder as holder_of
-from .failure import CommandFailed
+from .failure import CommandFailed, warn
 from .status import DEADLINE
 
 # Longer than an agent that is well ever needs for an answer.
 _PATIENCE = 5.0
+# For an answer that a command can do without.
+_BRIEFLY = 1.0
 _LOOK_EVERY = 0.05
 # The process that starts all others. In a container, it may be the agent.
 _MANAGER = 1
@@ -91,6 +94,21 @@ def require_same_state(place: Place, info: Info, undone: str = "") -> None:
             f"give --state-dir {theirs}, or another --socket",
             code="agent-of-other-state",
         )
+
+
+def warn_of_other_state(args: argparse.Namespace) -> None:
+    """For commands that list what a journal has: the agent may have another. One without an answer does not
+    keep them waiting."""
+    place = Place(args.state_dir, args.socket)
+    if not os.path.exists(place.socket) or holder(place) is not None:
+        return
+    try:
+        with Connection(place.socket, _BRIEFLY) as connection:
+            require_same_state(place, connection.info())
+    except AgentError:
+        return
+    except CommandFailed as error:
+        warn(args, f"{error}: what is attached may differ; {error.advice}")
 
 
 def log_of(process: int, place: Place) -> str | None:

@@ -7,8 +7,9 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
+from ..api.client import AgentError
 from ..api.findings import Finding
 from ..journal import (
     Damaged,
@@ -165,9 +166,14 @@ def _require_that_none_was(path: str, socket: str) -> None:
     # The lock stays as long as the journal does; links do, whoever takes both away.
     if os.path.exists(f"{path}.lock") or has_links():
         from ..journal import lost
-        from .agent_process import Place, user
+        from .agent_process import Place, require_same_state, running, user
 
-        process = user(Place(state_dir, socket))
+        place = Place(state_dir, socket)
+        process = user(place)
+        with suppress(AgentError):
+            agent = None if process else running(place)
+            if agent is not None:
+                require_same_state(place, agent.info)
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
             f"the journal {path} is gone{under}: what is attached is unknown",

@@ -207,3 +207,20 @@ def test_another_path_to_the_state_directory_is_the_same(machine: Machine, tmp_p
     assert machine.run("status", "--json", "--state-dir", str(link)).document["findings"] == []
     assert machine.run("down", "--state-dir", str(link)).status == 0
     assert machine.agent is None
+
+
+def test_ls_tells_that_its_journal_is_not_the_agents(machine: Machine, other: Other) -> None:
+    copied(machine, other)
+    theirs = ("--state-dir", str(other.state_dir))
+    assert machine.up("--json", *theirs).status == 0
+    try:
+        stale = machine.run("ls")
+        assert (stale.status, f"--state-dir {other.state_dir}" in stale.stderr) == (0, True)
+        as_json = machine.run("ls", "--json")
+        assert (len(as_json.document), str(other.state_dir) in as_json.stderr) == (1, True)
+        assert machine.run("ls", *theirs).stderr == ""
+        nowhere = machine.run("ls", "--json", "--state-dir", str(other.state_dir.parent))
+        assert nowhere.error["code"] == "agent-of-other-state"
+    finally:
+        machine.run("down", *theirs)
+    assert machine.run("ls").stderr == ""
