@@ -224,3 +224,16 @@ def test_ls_tells_that_its_journal_is_not_the_agents(machine: Machine, other: Ot
     finally:
         machine.run("down", *theirs)
     assert machine.run("ls").stderr == ""
+
+
+def test_a_purge_with_a_journal_that_was_copied_leaves_the_containers(machine: Machine, other: Other) -> None:
+    copied(machine, other)
+    assert other.up().status == 0
+    try:
+        before = kernel_of(machine)
+        purged = machine.run("down", "--purge", "--yes", "--json")
+        assert str(other.state_dir) in json.dumps(purged.document["kept"])
+        assert kernel_of(machine) == before
+        assert other.run("check", "--json").document["findings"] == []
+    finally:
+        other.run("down")
