@@ -21,13 +21,18 @@ _LISTENING = b"00010000"
 
 class Presence(NamedTuple):
     """Without `agent`: why, what to do, the process that should answer, if there is one, and the code of all
-    that."""
+    that. `is_kept`: containers keep their networks meanwhile."""
 
     agent: Running | None
     why: str = ""
-    advice: str = ""
+    remedy: str = ""
     process: int | None = None
     code: str = ""
+    is_kept: bool = False
+
+    @property
+    def advice(self) -> str:
+        return f"{self.remedy}; {_KEPT}" if self.is_kept else self.remedy
 
 
 def presence(place: Place) -> Presence:
@@ -72,10 +77,9 @@ def presence(place: Place) -> Presence:
         return Presence(
             None,
             f"no agent answers at {place.socket}",
-            f"`netloom up` starts an agent; {_KEPT}"
-            if was_a_node
-            else "`netloom up` makes this machine a node",
+            "`netloom up` starts an agent" if was_a_node else "`netloom up` makes this machine a node",
             code="agent-not-running",
+            is_kept=was_a_node,
         )
     return _elsewhere(process, place)
 
@@ -98,18 +102,20 @@ def _elsewhere(process: int, place: Place) -> Presence:
         return Presence(
             None,
             f"process {process} cannot listen at {place.socket}, and no plugin reaches it: {obstacle}",
-            f"{obstacle.remedy}; the agent listens there again within a second; {_KEPT}",
+            f"{obstacle.remedy}; the agent listens there again within a second",
             process,
             "socket-unreachable",
+            is_kept=True,
         )
     if not os.path.lexists(place.socket) and listens_at(place.socket):
         return Presence(
             None,
             f"process {process} listens at {place.socket}, and the file of the socket was removed",
             "the agent makes another within a second: ask again; if there is still none, restart it with "
-            f"`netloom down` and `netloom up`; {_KEPT}",
+            "`netloom down` and `netloom up`",
             process,
             "socket-removed",
+            is_kept=True,
         )
     return Presence(
         None,
@@ -128,15 +134,17 @@ def silent(error: Silent, place: Place) -> Presence:
         return Presence(
             None,
             f"systemd listens at {place.socket}, and the agent that it starts gives no answer",
-            f"`systemctl status netloom` and `journalctl -u netloom` tell why; {_KEPT}",
+            "`systemctl status netloom` and `journalctl -u netloom` tell why",
             code="agent-silent",
+            is_kept=True,
         )
     if process is None:
         return Presence(
             None,
             str(error),
-            f"stop it where it was started, and start it again; {_KEPT}",
+            "stop it where it was started, and start it again",
             code="agent-silent",
+            is_kept=True,
         )
     if is_stopped(process):
         return _halted(process)
@@ -145,9 +153,10 @@ def silent(error: Silent, place: Place) -> Presence:
         None,
         f"process {process} listens at {place.socket}, and gives no answer",
         f"if it stays so, look at its log, {log}; `kill -9 {process}` ends it, and `netloom up` starts "
-        f"another, which finishes or undoes what this one was doing; {_KEPT}",
+        "another, which finishes or undoes what this one was doing",
         process,
         "agent-silent",
+        is_kept=True,
     )
 
 
@@ -164,9 +173,10 @@ def _halted(process: int) -> Presence:
     return Presence(
         None,
         f"the agent, process {process}, is stopped, as by SIGSTOP or a debugger",
-        f"`kill -CONT {process}` lets it go on; {_KEPT}",
+        f"`kill -CONT {process}` lets it go on",
         process,
         "agent-halted",
+        is_kept=True,
     )
 
 

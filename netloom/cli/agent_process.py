@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
 import select
@@ -12,14 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from ..api.client import AgentError, Connection, NotRunning
+from ..api.client import AgentError, Connection, NotRunning, Silent
 from ..api.info import Info
+from ..cni.files import is_same_path
 from ..journal.lock import holder as holder_of
-from .failure import CommandFailed
+from .failure import CommandFailed, warn
 from .status import DEADLINE
 
 # Longer than an agent that is well ever needs for an answer.
 _PATIENCE = 5.0
+# For an answer that a command can do without.
+_BRIEFLY = 1.0
 _LOOK_EVERY = 0.05
 # The process that starts all others. In a container, it may be the agent.
 _MANAGER = 1
@@ -79,6 +83,32 @@ def running(place: Place) -> Running | None:
             return Running(_listener(connection, place), info)
     except NotRunning:
         return None
+
+
+def require_same_state(place: Place, info: Info, undone: str = "") -> None:
+    """Raises if the agent at the socket has another state directory. `undone` says what was not done."""
+    theirs = info.state_dir  # an agent of an early version does not tell
+    if theirs and not is_same_path(theirs, place.state_dir):
+        raise CommandFailed(
+            f"the agent at {place.socket} has its state in {theirs}, not in {place.state_dir}{undone}",
+            f"give --state-dir {theirs}, or another --socket",
+            code="agent-of-other-state",
+        )
+
+
+def warn_of_other_state(args: argparse.Namespace) -> None:
+    """For commands that list what a journal has: the agent may have another. One without an answer does not
+    keep them waiting."""
+    place = Place(args.state_dir, args.socket)
+    if not os.path.exists(place.socket) or holder(place) is not None:
+        return
+    try:
+        with Connection(place.socket, _BRIEFLY) as connection:
+            require_same_state(place, connection.info())
+    except AgentError:
+        return
+    except CommandFailed as error:
+        warn(args, f"{error}: what is attached may differ; {error.advice}")
 
 
 def log_of(process: int, place: Place) -> str | None:
@@ -202,7 +232,10 @@ def _identified(place: Place, patience: float) -> tuple[int, int] | None:
                 return None  # its socket, at which nobody serves
             handle = _handle(process, place)
             try:
-                connection.info()
+                require_same_state(place, connection.info(), "; nothing was stopped")
+            except CommandFailed:
+                os.close(handle)
+                raise
             except AgentError as error:
                 if holder(place) != process:
                     os.close(handle)
@@ -246,3 +279,21 @@ def _handle(process: int, place: Place) -> int:
 def holder(place: Place) -> int | None:
     """The process that has the journal, also while it does not listen yet."""
     return holder_of(os.path.join(place.state_dir, "journal.db"))
+
+
+def user(place: Place) -> int | None:
+    """The same. Where the lock is not at its path, the agent at the socket is asked, too.
+
+    It is not asked otherwise: a service manager that listens there would start an agent.
+    """
+    process = holder(place)
+    if process is not None or os.path.isfile(os.path.join(place.state_dir, "journal.db.lock")):
+        return process
+    try:
+        with Connection(place.socket, _PATIENCE) as connection:
+            info = connection.info()
+    except Silent as error:  # it may have the journal
+        return error.process or None
+    except AgentError:
+        return None
+    return info.process if is_same_path(info.state_dir, place.state_dir) else None

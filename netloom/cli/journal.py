@@ -7,8 +7,10 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
+from ..api.client import AgentError
+from ..api.findings import Finding
 from ..journal import (
     Damaged,
     InUse,
@@ -23,7 +25,7 @@ from ..journal import (
 from ..journal.errors import LockNotAFile, Missing, NotAFile, Unreadable
 from ..journal.file import explained as told
 from .failure import CommandFailed
-from .place import default_state_dir
+from .place import default_socket, default_state_dir
 from .root_advice import as_root
 
 _ADVICE = "look at the file that the message names, and do as it says"
@@ -97,25 +99,26 @@ def reading(args: argparse.Namespace) -> Iterator[None]:
 @contextmanager
 def ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
     """The journal as it is at this moment, to be read; None if there is none yet."""
-    path = journal_path(args.state_dir)
-    if not _is_there(path):
+    if not _is_there(args):
         yield None
         return
-    with reading(args), closing(read_only(path)) as connection:
+    with reading(args), closing(read_only(journal_path(args.state_dir))) as connection:
         connection.execute("BEGIN")
         yield Ledger(connection)
 
 
 def copy_of_journal(args: argparse.Namespace) -> Ledger | None:
     """A copy in which everything can be tried, within `reading`; None if there is no journal yet."""
-    path = journal_path(args.state_dir)
-    if not _is_there(path):
+    if not _is_there(args):
         return None
-    with reading(args), closing(read_only(path)) as connection:
+    with reading(args), closing(read_only(journal_path(args.state_dir))) as connection:
         return in_memory(connection)
 
 
-def _is_there(path: str) -> bool:
+def _is_there(args: argparse.Namespace) -> bool:
+    path = journal_path(args.state_dir)
+    # Not every command that reads the journal may be given one.
+    socket = getattr(args, "socket", default_socket())
     try:
         os.stat(path)
     except PermissionError:
@@ -125,14 +128,14 @@ def _is_there(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         if os.path.islink(path):
             return True  # one that leads nowhere: the same
-        _require_that_none_was(path)
+        _require_that_none_was(path, socket)
         return False
     except OSError:
         return True  # whoever opens it says what is wrong
     return True
 
 
-def _has_links() -> bool:
+def has_links() -> bool:
     """Whether somebody is attached, by what the kernel has."""
     from ..kernel import KernelError, Namespace
     from ..kernel.objects.link import link_names
@@ -145,19 +148,37 @@ def _has_links() -> bool:
         return False
 
 
-def _require_that_none_was(path: str) -> None:
+def findings_of_own_table() -> list[Finding]:
+    """What is wrong with the nft table of this host; nothing if it cannot be read, as by an ordinary user."""
+    from ..kernel import KernelError, Namespace
+    from .live import findings_of_table
+
+    try:
+        with Namespace.own() as host:
+            return findings_of_table(host)
+    except KernelError:
+        return []
+
+
+def _require_that_none_was(path: str, socket: str) -> None:
     """That nothing is written down may be said of a machine that never had a journal, and of no other."""
     state_dir = os.path.dirname(path)
     # The lock stays as long as the journal does; links do, whoever takes both away.
-    if os.path.exists(f"{path}.lock") or _has_links():
+    if os.path.exists(f"{path}.lock") or has_links():
         from ..journal import lost
-        from .agent_process import Place, holder
+        from .agent_process import Place, require_same_state, running, user
 
-        process = holder(Place(state_dir, ""))
+        place = Place(state_dir, socket)
+        process = user(place)
+        with suppress(AgentError):
+            agent = None if process else running(place)
+            if agent is not None:
+                require_same_state(place, agent.info)
         under = f", under the agent that runs (process {process})" if process else ""
         raise CommandFailed(
             f"the journal {path} is gone{under}: what is attached is unknown",
-            lost.advice(path, runs=process is not None),
+            # A running agent repairs the table at once.
+            lost.advice(path, runs=bool(process), is_guarded=bool(process) or not findings_of_own_table()),
             code="journal-gone",
         )
     if state_dir != default_state_dir() and not os.path.isdir(state_dir):

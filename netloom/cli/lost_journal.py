@@ -13,12 +13,13 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..api.client import AgentError, Connection
+from ..cni.files import is_same_path
 from ..journal.astray import is_rescued, rescued
 from ..journal.errors import Damaged, JournalError
 from ..journal.file import as_it_is, explained
 from ..journal.lost import advice, advice_on_damage, newest
 from ..journal.verification import require_whole
-from .agent_process import Place, holder, is_stopped
+from .agent_process import Place, is_stopped, user
 from .journal import journal_path
 
 _PATIENCE = 3.0
@@ -59,12 +60,14 @@ class Watched:
     def __init__(self, place: Place) -> None:
         self._path = journal_path(place.state_dir)
         self._copies = rescued(self._path)
-        self._was_in_place, self._at = _asked(place)
+        process = user(place)
+        self._was_there = process is not None or os.path.exists(f"{self._path}.lock")
+        self._was_in_place, self._at = _asked(place, process)
 
     def lost(self) -> LostJournal | None:
         """None: the journal is in its place, and whole."""
         if not os.path.lexists(self._path):
-            if not os.path.exists(f"{self._path}.lock"):
+            if not self._was_there:
                 return None  # there never was one
         elif self._was_in_place is not False:
             damage = _damage(self._path)
@@ -107,12 +110,11 @@ def _has_log(path: str) -> bool:
         return False
 
 
-def _asked(place: Place) -> tuple[bool | None, str]:
+def _asked(place: Place, process: int | None) -> tuple[bool | None, str]:
     """Whether an agent has its journal in place, and where it is if not. None: no agent tells.
 
     Where none runs, a service manager would start one if it were asked.
     """
-    process = holder(place)
     if process is None or is_stopped(process):
         return None, ""
     try:
@@ -120,4 +122,6 @@ def _asked(place: Place) -> tuple[bool | None, str]:
             info = connection.info()
     except AgentError:
         return None, ""
-    return (None, "") if info.state_dir != place.state_dir else (info.has_journal, info.journal_at)
+    if not is_same_path(info.state_dir, place.state_dir):
+        return None, ""
+    return info.has_journal, info.journal_at

@@ -21,6 +21,7 @@ from msgspec import Meta, Struct
 
 from ..cni import CNIError
 from ..journal import Attachment, State
+from .agent_process import warn_of_other_state
 from .arguments import add_json
 from .failure import CommandFailed
 from .journal import ledger
@@ -88,6 +89,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     found = list(_found(args))
+    warn_of_other_state(args)
     is_unknown = not found and args.network is not None and args.network not in _configured(args.conf_dir)
     if args.json:
         print_json([_described(it) for it in found])

@@ -29,9 +29,9 @@ from ..ops.node.networks import Found, NodeNetwork, found_in
 from . import network_order, overlap, plugin_places
 from . import node_findings as findings
 from .agent_presence import presence
-from .agent_process import Place, Running
+from .agent_process import Place, Running, require_same_state
 from .failure import CommandFailed
-from .journal import journal_path, ledger
+from .journal import findings_of_own_table, has_links, journal_path, ledger
 from .node_document import AgentStatus, NetworkStatus, PoolStatus, Status, Unreadable
 from .place import intents_dir
 from .views import shown_ip
@@ -49,7 +49,7 @@ def report(args: argparse.Namespace) -> Status:
     unreadable = tuple(Unreadable(path=it.path, error=str(it.error)) for it in problems)
     # One that several networks share is there once.
     pools = list(dict.fromkeys(pool for it in networks if it.network for pool in it.network.pools))
-    attachments, outside, advice = None, None, found.advice
+    attachments, outside, of_loss = None, None, ""
     kept = copies(args.state_dir)
     absent = {it.name for it in kept} - {it.name for it in networks}
     files = Found(tuple(networks), tuple(problems))
@@ -72,9 +72,13 @@ def report(args: argparse.Namespace) -> Status:
         if not agent or agent.info.has_journal:  # which has told of it already
             troubles.append(str(error))
         of_journal.append(findings.of_journal(error, args.state_dir))
-        advice = error.advice if found.process is None else f"{found.advice}; then {error.advice}"
+        of_loss = error.advice
         host = _host(agent)
         described = [_network(it, None, host) for it in networks]
+    of_table = [] if agent else _of_table(attachments)
+    found = found._replace(is_kept=found.is_kept and not of_table)
+    needed = [found.advice] if not of_loss or found.process is not None else []
+    advice = "; then ".join(filter(None, [*needed, of_loss]))
     overlaps = overlap.findings_of(pools, overlap.host_networks())
     intents = len(waiting(intents_dir(args)))
     all_found = findings.in_order(
@@ -83,7 +87,7 @@ def report(args: argparse.Namespace) -> Status:
             *findings.of_paths(args.state_dir, args.socket),
             *findings.of_disk(args.state_dir),
             *of_journal,
-            *(findings.of_agent(agent.info) if agent else _of_table(attachments)),
+            *(findings.of_agent(agent.info) if agent else of_table),
             *map(finding_of, lost),
             *(() if agent else _of_owner(args.state_dir)),
             *findings.of_copies(args.state_dir, host.orphans if host else ()),
@@ -132,13 +136,7 @@ def _require_the_same_journal(args: argparse.Namespace, agent: Running | None) -
     """Whatever else is at its path, or in another directory, tells nothing of what the agent has made."""
     if agent is None:
         return
-    theirs = agent.info.state_dir
-    if theirs and theirs != args.state_dir:
-        raise CommandFailed(
-            f"the agent has its journal in {theirs}, not in {args.state_dir}",
-            f"give --state-dir {theirs}",
-            code="agent-of-other-state",
-        )
+    require_same_state(Place(args.state_dir, args.socket), agent.info)
     if not agent.info.has_journal:
         from ..journal import lost
 
@@ -199,21 +197,11 @@ def _of_owner(state_dir: str) -> Iterator[Finding]:
         yield findings.of_another(another, state_dir)
 
 
-def _of_table(attachments: Mapping[State, int] | None) -> Iterator[Finding]:
-    """Without an agent that looks after it, if it guards anybody."""
-    if not attachments or not any(attachments.values()):
-        return
-    from ..kernel import Scope
-    from ..networks.table import TABLE
-    from ..ops.health.kernel import table_broken
-
-    try:
-        with Namespace.own() as host:
-            differences = TABLE.check(Scope(host))
-    except KernelError:
-        return
-    if differences:
-        yield table_broken(differences)
+def _of_table(attachments: Mapping[State, int] | None) -> list[Finding]:
+    """Without an agent that looks after it, if it guards containers: in the journal, or by their links."""
+    if any((attachments or {}).values()) or has_links():
+        return findings_of_own_table()
+    return []
 
 
 def _attached(known: Ledger) -> Collection[str]:

@@ -15,15 +15,32 @@ _MORE = "`netloom doctor` names each, with what to do about it"
 
 def note_on_links(args: argparse.Namespace) -> str:
     """Empty if there are none, or if they cannot be looked at."""
+    count = _count(args)
+    return f"note: {_counted(count)}, and containers may use them: {_MORE}" if count else ""
+
+
+def warnings_of_links(args: argparse.Namespace) -> list[str]:
+    """For `netloom up`, after which an agent runs that keeps them as they are."""
+    count = _count(args)
+    if not count:
+        return []
+    them = "it" if count == 1 else "them"
+    return [
+        f"{_counted(count)}, as after a journal was lost: containers may use {them}; `netloom status` names "
+        f"{them}, and what to do"
+    ]
+
+
+def _count(args: argparse.Namespace) -> int:
     try:
         with Namespace.own() as host:
-            count = len(_orphans(args, host))
+            return len(_orphans(args, host))
     except KernelError:
-        return ""
-    if not count:
-        return ""
-    links = "1 link is" if count == 1 else f"{count} links are"
-    return f"note: {links} not in the journal (orphaned), and containers may use them: {_MORE}"
+        return 0
+
+
+def _counted(count: int) -> str:
+    return f"{'1 link is' if count == 1 else f'{count} links are'} not in the journal (orphaned)"
 
 
 def notes_on_ports(args: argparse.Namespace, wanted: int | None) -> list[str]:

@@ -21,7 +21,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         "--socket",
         metavar="PATH",
         type=_socket_path,
-        default=os.environ.get("NETLOOM_SOCKET") or SOCKET,
+        default=default_socket(),
         help=f"where the agent listens (default {SOCKET}, or $NETLOOM_SOCKET)",
     )
 
@@ -34,6 +34,10 @@ def add_state_dir(parser: argparse.ArgumentParser) -> None:
         default=default_state_dir(),
         help=f"where the journal is (default {STATE_DIR}, or $NETLOOM_STATE_DIR)",
     )
+
+
+def default_socket() -> str:
+    return os.environ.get("NETLOOM_SOCKET") or SOCKET
 
 
 def default_state_dir() -> str:

@@ -63,13 +63,13 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     plugins = [*files.plugins, *(os.path.join(it, PLUGIN) for it in plugin_dirs())]
     files.remove_networks()
     done.kept += networks.kept_beside(done.kept)
-    identity = identity_of(journal_path(place.state_dir))
-    known = _attachments(place, done)
-    for removed, kept in (remove_results(cache_dir, known), remove_namespaces(cache_dir)):
-        done.removed += removed
-        done.kept += kept
     with Namespace.own() as host:
-        another = another_at(host, place.state_dir, identity)
+        another = another_at(host, place.state_dir, identity_of(journal_path(place.state_dir)))
+        # A journal that was copied there lists containers that are now the other agent's.
+        results = [] if another else [remove_results(cache_dir, _attachments(place, done))]
+        for removed, kept in (*results, remove_namespaces(cache_dir)):
+            done.removed += removed
+            done.kept += kept
         if another is None:
             _links(host, done)
             _table(host, done)

@@ -11,7 +11,7 @@ from .. import __version__
 from ..api.client import AgentError, Silent
 from ..api.info import Info
 from .agent_presence import silent
-from .agent_process import Place, Running, await_other, log_of, running
+from .agent_process import Place, Running, await_other, log_of, require_same_state, running
 from .agent_start import start
 from .failure import CommandFailed
 from .service_manager import unit_of
@@ -44,12 +44,8 @@ def found_agent(place: Place) -> Running | None:
         raise CommandFailed(
             str(error), "stop it with `netloom down`, and try again", code="agent-strange"
         ) from None
-    if found is not None and found.info.state_dir != place.state_dir:
-        raise CommandFailed(
-            f"the agent at {place.socket} has its state in {found.info.state_dir}, not in {place.state_dir}",
-            "give its --state-dir, or another --socket",
-            code="agent-of-other-state",
-        )
+    if found is not None:
+        require_same_state(place, found.info, "; nothing was changed")
     return found
 
 

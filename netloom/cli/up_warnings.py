@@ -13,8 +13,10 @@ from . import network_order, overlap
 from .attached import networks_attached_of
 from .conflist import DEFAULT_POOLS, DEFAULT_VERSION, Decision
 from .doctor.runtimes import of_runtimes
+from .failure import CommandFailed
 from .node_report import obstacles, report
-from .place import SOCKET
+from .orphan_notes import warnings_of_links
+from .place import SOCKET, default_socket
 from .up_agent import AgentPart
 from .up_host import lack_of
 
@@ -38,13 +40,18 @@ def warnings_of(args: argparse.Namespace, agent: AgentPart, wrote: Decision) -> 
 def obstacles_of(args: argparse.Namespace) -> list[str]:
     """Why nothing can be attached now, although everything is installed: as `netloom status` has it.
 
-    And which copy of the journal knows containers that this one does not.
+    And how many links are not in the journal, with the copy that knows them, if netloom has kept one.
     """
     found = report(args)
-    return [
-        *obstacles(found),
-        *(f"{it.text}; {it.next}" for it in found.findings if it.code == "journal-restorable"),
-    ]
+    copies = [f"{it.text}; {it.next}" for it in found.findings if it.code == "journal-restorable"]
+    return [*obstacles(found), *(copies or _of_orphans(args))]
+
+
+def _of_orphans(args: argparse.Namespace) -> list[str]:
+    try:
+        return warnings_of_links(args)
+    except CommandFailed:  # of a journal that cannot be read, the report tells
+        return []
 
 
 def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:
@@ -57,7 +64,7 @@ def _of_agent(args: argparse.Namespace, agent: AgentPart) -> list[str]:
     elif agent.version != __version__:
         instead = f"; `systemctl restart {agent.unit}` starts this one" if agent.unit else ""
         warnings.append(f"the agent has version {agent.version}, and this is {__version__}{instead}")
-    if args.socket != (os.environ.get("NETLOOM_SOCKET") or SOCKET):
+    if args.socket != default_socket():
         warnings.append(
             f"the plugin looks for the agent at {SOCKET}: give your runtime NETLOOM_SOCKET={args.socket}"
         )

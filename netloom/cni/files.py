@@ -118,6 +118,14 @@ def spare_name(name: str) -> str:
     return f".{name}"
 
 
+def is_same_path(one: str, other: str) -> bool:
+    """Whether two paths lead to the same file or directory, or would if it were there."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
 def make_directories(path: str, mode: int) -> None:
     """`path` and what is missing above it, each made durable in its parent."""
     if os.path.isdir(path):

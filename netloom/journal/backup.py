@@ -18,6 +18,7 @@ from .spare import replacing
 
 _KEPT = 5
 _KEPT_NAME = re.compile(r"\.backup-\d+")
+_REPLACED_NAME = re.compile(r"\.replaced-\d+")
 # Of SQLite's errors, those of the file that is read; and what the others are to the system.
 _OF_READING = frozenset(
     {
@@ -92,15 +93,33 @@ def kept_as(path: str, schema: int) -> str:
 
 def kept(path: str) -> list[str]:
     """The copies of a journal that were kept, the oldest schema first."""
-    directory, name = os.path.split(path)
+    return sorted(_beside(path, _KEPT_NAME), key=schema_of)
+
+
+def replaced_as(path: str, number: int) -> str:
+    """Where a journal is that another was put in place of."""
+    return f"{path}.replaced-{number}"
+
+
+def replaced(path: str) -> list[str]:
+    """Journals that others were put in place of, the last one last."""
+    return sorted(_beside(path, _REPLACED_NAME), key=_number_of)
+
+
+def _beside(path: str, name: re.Pattern[str]) -> list[str]:
+    directory, journal = os.path.split(path)
     try:
         names = os.listdir(directory or ".")
     except OSError:
         return []
-    found = [it for it in names if it.startswith(name) and _KEPT_NAME.fullmatch(it, len(name))]
-    return [os.path.join(directory, it) for it in sorted(found, key=schema_of)]
+    found = [it for it in names if it.startswith(journal) and name.fullmatch(it, len(journal))]
+    return [os.path.join(directory, it) for it in found]
 
 
 def schema_of(backup: str) -> int:
     """Of a copy that was kept, by its name."""
-    return int(backup.rpartition("-")[2])
+    return _number_of(backup)
+
+
+def _number_of(copy: str) -> int:
+    return int(copy.rpartition("-")[2])

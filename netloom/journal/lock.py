@@ -29,6 +29,8 @@ def locked(path: str) -> int:
     try:
         _require_file(lock, os.fstat(fd).st_mode)
         _hold(fd, path)
+        _require_no_other(fd, path)
+        _write_number(fd)
     except BaseException:
         os.close(fd)
         raise
@@ -54,13 +56,28 @@ def _hold(fd: int, path: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-        raise InUse(
-            f"{path} is in use by another agent{f' (process {holder})' if holder else ''}: "
-            "stop that one first (`netloom down`), or give another state directory"
-        ) from None
+        raise _in_use(path, os.pread(fd, 32, 0).decode("ascii", "replace").strip()) from None
     except OSError as cause:
         raise Unwritable(f"{path}.lock cannot be locked: {cause.strerror}") from None
+
+
+def _require_no_other(fd: int, path: str) -> None:
+    """An agent whose lock was deleted under it holds that one, and still has the journal."""
+    with suppress(OSError, ValueError, IndexError):
+        inode = os.fstat(fd).st_ino
+        other = _holder_of_deleted(f"{path}.lock", {it for it in _held() if it[1] != inode})
+        if other is not None:
+            raise _in_use(path, str(other))
+
+
+def _in_use(path: str, process: str) -> InUse:
+    return InUse(
+        f"{path} is in use by another agent{f' (process {process})' if process else ''}: "
+        "stop that one first (`netloom down`), or give another state directory"
+    )
+
+
+def _write_number(fd: int) -> None:
     with suppress(OSError):  # a full disk need not keep us from holding it
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -69,14 +86,48 @@ def _hold(fd: int, path: str) -> None:
 def holder(path: str) -> int | None:
     """The process that has the journal at a path; None if nobody has, or nobody who can be seen from here.
 
-    It has left its number in the lock's file; that it still holds the lock is the kernel's word.
+    It has left its number in the lock's file; that it still holds the lock is the kernel's word. If the file
+    was deleted under it, the process still has it open, and holds the lock.
     """
+    lock = f"{path}.lock"
     try:
-        lock = f"{path}.lock"
-        process, inode = read_document(lock).decode().strip(), os.stat(lock).st_ino
-        with open("/proc/locks") as locks:
-            # 1: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF
-            held = {(fields[1], fields[4], fields[5].rpartition(":")[2]) for fields in map(str.split, locks)}
+        held = _held()
     except (OSError, ValueError, IndexError):
         return None
-    return int(process) if ("FLOCK", process, str(inode)) in held else None
+    with suppress(OSError, ValueError):
+        found = (read_document(lock).decode().strip(), os.stat(lock).st_ino)
+        if found in held:
+            return int(found[0])
+    return _holder_of_deleted(lock, held)
+
+
+def _held() -> set[tuple[str, int]]:
+    """All locks of this kind: the process, and the file's inode."""
+    with open("/proc/locks") as locks:
+        # 1: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF
+        rows = [line.split() for line in locks]
+    return {(row[4], int(row[5].rpartition(":")[2])) for row in rows if row[1] == "FLOCK"}
+
+
+def _holder_of_deleted(lock: str, held: set[tuple[str, int]]) -> int | None:
+    name = f"{os.path.realpath(os.path.dirname(lock))}/{os.path.basename(lock)} (deleted)"
+    for process, inode in held:
+        if any(_is_open(it, name, inode) for it in _descriptors(process)):
+            return int(process)
+    return None
+
+
+def _descriptors(process: str) -> list[str]:
+    """None of a process that has ended, or that is another user's."""
+    directory = f"/proc/{process}/fd"
+    try:
+        return [os.path.join(directory, it) for it in os.listdir(directory)]
+    except OSError:
+        return []
+
+
+def _is_open(descriptor: str, name: str, inode: int) -> bool:
+    try:
+        return os.readlink(descriptor) == name and os.stat(descriptor).st_ino == inode
+    except OSError:  # closed meanwhile
+        return False

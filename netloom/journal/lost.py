@@ -1,25 +1,28 @@
 """A journal that was lost: which copies of it there are, and what to do. The agent and all commands ask here.
 
 Copies are those that netloom itself has kept beside the journal: of one that was removed under its agent
-(`journal.db.rescued-1`), and of one whose schema was about to change (`journal.db.backup-4`). Which of them
-is the newest is decided by what they know, and not by the time of a file, which a copy of it does not have.
+(`journal.db.rescued-1`), and of one whose schema was about to change (`journal.db.backup-4`). A journal that
+another was put in place of (`journal.db.replaced-1`) was replaced on purpose. It is named only if it knows
+links that the journal does not. Which of them is the newest is decided by what they know, and not by the time
+of a file, which a copy of it does not have.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from typing import NamedTuple
 
 from .astray import is_rescued, rescued
-from .backup import kept
+from .backup import kept, replaced
 from .errors import JournalError
 from .file import as_it_is
 from .ledger import Ledger
 from .rows import seconds
 
 _FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
+_UNGUARDED = "it does not know the containers that run, and their networks may stay incomplete"
 
 
 class Copy(NamedTuple):
@@ -31,10 +34,7 @@ class Copy(NamedTuple):
 
 def copies(path: str) -> list[Copy]:
     """Those of the journal at `path` that can be read, the newest last."""
-    found = [
-        Copy(it, latest) for it in (*kept(path), *rescued(path)) if (latest := _latest_in(it)) is not None
-    ]
-    return sorted(found, key=lambda it: it.latest)
+    return _readable([*kept(path), *rescued(path)])
 
 
 def newest(path: str) -> str:
@@ -45,7 +45,7 @@ def newest(path: str) -> str:
 
 def newest_with(path: str, links: Collection[str]) -> tuple[str, int] | None:
     """The newest copy that knows some of these links, and how many of them; None if none does."""
-    for it in reversed(copies(path)):
+    for it in reversed(_readable([*kept(path), *rescued(path), *replaced(path)])):
         count = _known_in(it.path, links)
         if count:
             return it.path, count
@@ -59,17 +59,18 @@ def latest_of(connection: sqlite3.Connection) -> float:
     return seconds(connection.execute(query).fetchone()[0])
 
 
-def advice(path: str, source: str = "", *, runs: bool) -> str:
+def advice(path: str, source: str = "", *, runs: bool, is_guarded: bool = True) -> str:
     """What to do about a journal that is not in its place. `source` is what all of it can be had from.
 
-    `runs`: an agent has it open, and has to end first.
+    `runs`: an agent has it open, and has to end first. Without `is_guarded`, the nft table is not whole.
     """
     down = "`netloom down`, " if runs else ""
     known = source or newest(path)
     if not known:
         return (
             f"put it back (the same file), or a copy of yours: {down}`netloom journal restore FILE`, "
-            f"`netloom up`; without one, {down}`netloom up` begins with an empty journal: {_FORGOTTEN}"
+            f"`netloom up`; without one, {down}`netloom up` begins with an empty journal: "
+            f"{_FORGOTTEN if is_guarded else _UNGUARDED}"
         )
     restore = f"{down}`netloom journal restore {known}`, `netloom up`"
     if known == source and not is_rescued(known, path):
@@ -87,6 +88,11 @@ def advice_on_damage(path: str, *, runs: bool) -> str:
         f"put a copy of yours back: {down}`netloom journal restore FILE`, `netloom up`; without one, {down}"
         f"move {path} away, and `netloom up` begins with an empty journal: {_FORGOTTEN}"
     )
+
+
+def _readable(files: Iterable[str]) -> list[Copy]:
+    found = [Copy(it, latest) for it in files if (latest := _latest_in(it)) is not None]
+    return sorted(found, key=lambda it: it.latest)
 
 
 def _latest_in(file: str) -> float | None:

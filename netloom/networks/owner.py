@@ -24,7 +24,7 @@ _PLAIN = "/ :,;@+=()"
 
 
 class Owner(Struct, frozen=True):
-    """`journal` is what a journal keeps when it is moved or copied; empty: not known."""
+    """`journal` is its identity, which a file that is moved or copied has, too; empty: not known."""
 
     state_dir: str
     journal: str = ""

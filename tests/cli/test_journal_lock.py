@@ -11,7 +11,7 @@ import pytest
 
 from netloom.journal import InUse, Journal
 from netloom.journal.errors import LockNotAFile
-from netloom.journal.lock import locked
+from netloom.journal.lock import holder, locked
 
 from .machine import Machine
 
@@ -123,4 +123,16 @@ def test_the_second_to_take_a_journal_is_told_who_has_it(tmp_path: Path) -> None
     path = str(tmp_path / "journal.db")
     with Journal(path), pytest.raises(InUse, match=str(os.getpid())):
         locked(path)
+    os.close(locked(path))
+
+
+def test_a_lock_that_was_deleted_under_its_holder_is_still_held(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.db")
+    with Journal(path):
+        os.unlink(f"{path}.lock")
+        assert holder(path) == os.getpid()
+        for _ in range(2):  # the first leaves a lock of its own
+            with pytest.raises(InUse, match=str(os.getpid())):
+                locked(path)
+    assert holder(path) is None
     os.close(locked(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -178,3 +179,67 @@ def test_a_refused_restore_leaves_nothing_beside_the_file(attached: Machine, tmp
     assert attached.run("journal", "verify", str(copy)).status == 0
     assert [it.name for it in tmp_path.glob("copy.db*")] == ["copy.db"]
     assert beside(attached.journal) == []
+
+
+def remove_all(journal: Path) -> None:
+    for it in journal.parent.glob("journal.db*"):
+        it.unlink()
+
+
+def move_the_lock_and_remove_the_rest(journal: Path) -> None:
+    lock = Path(f"{journal}.lock")
+    lock.rename(lock.with_name("lock"))
+    remove_all(journal)
+
+
+@pytest.mark.parametrize("lose", [remove_all, move_the_lock_and_remove_the_rest])
+def test_an_agent_whose_lock_is_gone_with_its_journal_still_has_it(
+    attached: Machine, tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    before = attached.listed()
+    copy, document = tmp_path / "copy.db", tmp_path / "journal.json"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    assert attached.run("journal", "export", str(document)).status == 0
+    lose(attached.journal)
+    try:
+        for words in (("restore", str(copy)), ("import", str(document))):
+            refused = attached.run("journal", *words, "--json")
+            assert (refused.status, refused.error["code"]) == (1, "journal-in-use")
+            assert not attached.journal.exists()
+        listed = attached.run("ls", "--json").error
+        assert (listed["code"], "`netloom down`" in listed["next"]) == ("journal-gone", True)
+    finally:
+        lost = attached.run("down", "--json").document["journal"]
+    assert lost == {"path": str(attached.journal), "restore": f"{attached.journal}.rescued-1"}
+    assert attached.run("journal", "restore", lost["restore"]).status == 0
+    attached.brought_up()
+    assert attached.listed() == before
+
+
+def test_the_journal_that_a_restore_has_replaced_is_named_if_it_knows_more(
+    attached: Machine, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    assert attached.run("journal", "backup", str(copy)).status == 0
+    attached.attach(attached.node.container())
+    before = attached.listed()
+    attached.run("down")
+    assert attached.run("journal", "restore", "--force", str(copy)).status == 0
+    replaced = f"{attached.journal}.replaced-1"
+    assert any(f"`netloom journal restore {replaced}`" in it for it in attached.brought_up()["warnings"])
+    found = attached.run("status", "--json").document["findings"]
+    assert [it["subject"] for it in found if it["code"] == "journal-restorable"] == [replaced]
+    attached.run("down")
+    assert attached.run("journal", "restore", replaced).status == 0
+    assert attached.brought_up()["warnings"] == []
+    assert attached.listed() == before
+
+
+def test_without_a_copy_up_counts_the_links_that_the_new_journal_does_not_know(attached: Machine) -> None:
+    attached.run("down")
+    remove_all(attached.journal)
+    for _ in range(2):
+        warnings = attached.brought_up()["warnings"]
+        (told,) = (it for it in warnings if "not in the journal (orphaned)" in it)
+        assert told.startswith("2 links are")
+        assert "`netloom status`" in told

@@ -204,3 +204,23 @@ def test_a_journal_that_is_gone_with_its_lock_is_not_called_an_empty_one(
         it.unlink()
     outcome = machine.run(command, "--json")
     assert (outcome.status, outcome.error["code"]) == (1, "journal-gone")
+
+
+def test_without_agent_and_journal_a_table_that_is_gone_is_named(machine: Machine) -> None:
+    machine.attach(machine.node.container())
+    machine.run("down")
+    machine.journal.unlink()
+    codes = ["journal-gone", "agent-not-running"]
+    kept = machine.run("status", "--json").document["findings"]
+    assert [it["code"] for it in kept] == codes
+    machine.node.inside("nft", "flush", "ruleset")
+    outcome = machine.run("status", "--json")
+    found = outcome.document["findings"]
+    assert {it["code"] for it in found} == {*codes, "table-broken"}
+    assert outcome.status == 1
+    # Who has lost the table is not promised that all stays as it is.
+    without = {it["code"]: it["next"] for it in found}
+    assert all(without[it["code"]] != it["next"] for it in kept)
+    for said in (*without.values(), outcome.document["next"], machine.run("ls", "--json").error["next"]):
+        assert "keep their networks" not in said
+        assert "stay as they are" not in said

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -132,3 +134,106 @@ def test_a_table_without_the_mark_is_any_agents(machine: Machine, other: Other) 
     machine.node.inside("nft", "delete", "chain", "inet", "netloom", "owner")
     machine.brought_up()
     require_refusal(machine, other)
+
+
+def copied(machine: Machine, other: Other) -> None:
+    machine.run("down")
+    words = ("journal", "restore", str(machine.journal), "--state-dir", str(other.state_dir))
+    assert machine.run(*words).status == 0
+
+
+def require_that_the_first_refuses(machine: Machine, other: Other) -> None:
+    before = kernel_of(machine)
+    refused = machine.up("--json")
+    assert (refused.status, refused.error["code"]) == (1, "node-of-another")
+    assert f"`netloom up --state-dir {other.state_dir}`" in refused.error["next"]
+    found = machine.run("status", "--json").document["findings"]
+    assert "node-of-another" in [it["code"] for it in found]
+    assert kernel_of(machine) == before
+
+
+def test_a_journal_that_was_copied_does_not_take_the_node_back(machine: Machine, other: Other) -> None:
+    copied(machine, other)
+    for _ in range(2):
+        assert other.up().status == 0
+        try:
+            assert other.run("status", "--json").document["findings"] == []
+        finally:
+            other.run("down")
+        require_that_the_first_refuses(machine, other)
+
+
+def test_nor_does_it_after_the_second_was_killed_as_it_began(machine: Machine, other: Other) -> None:
+    """With the table marked, and before the journal has its new identity."""
+    copied(machine, other)
+    words = machine.node.command(str(NETLOOM), "agent", *other.place)
+    environment = {**machine.node.environment(), "NETLOOM_FAILPOINT": "recovery.node"}
+    killed = subprocess.run(words, env=environment, capture_output=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    require_that_the_first_refuses(machine, other)
+    assert other.up().status == 0
+    other.run("down")
+    require_that_the_first_refuses(machine, other)
+
+
+def test_a_state_directory_that_was_moved_can_be_moved_back(machine: Machine, other: Other) -> None:
+    before = machine.listed()
+    machine.run("down")
+    shutil.move(machine.node.state_dir, other.state_dir)
+    assert other.up().status == 0
+    other.run("down")
+    shutil.move(other.state_dir, machine.node.state_dir)
+    machine.brought_up()
+    assert machine.listed() == before
+    assert machine.run("status", "--json").document["findings"] == []
+
+
+@pytest.mark.parametrize("words", [(), ("--purge", "--yes")])
+def test_down_leaves_an_agent_with_another_state_directory(
+    machine: Machine, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    before = machine.agent, kernel_of(machine)
+    refused = machine.run("down", "--json", *words, "--state-dir", str(tmp_path))
+    assert (refused.status, refused.error["code"]) == (1, "agent-of-other-state")
+    assert f"--state-dir {machine.node.state_dir}" in refused.error["next"]
+    assert (machine.agent, kernel_of(machine)) == before
+    assert machine.conflist.exists()
+    assert machine.run("down", *words).status == 0
+
+
+def test_another_path_to_the_state_directory_is_the_same(machine: Machine, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(machine.node.state_dir)
+    assert machine.run("status", "--json", "--state-dir", str(link)).document["findings"] == []
+    assert machine.run("down", "--state-dir", str(link)).status == 0
+    assert machine.agent is None
+
+
+def test_ls_tells_that_its_journal_is_not_the_agents(machine: Machine, other: Other) -> None:
+    copied(machine, other)
+    theirs = ("--state-dir", str(other.state_dir))
+    assert machine.up("--json", *theirs).status == 0
+    try:
+        stale = machine.run("ls")
+        assert (stale.status, f"--state-dir {other.state_dir}" in stale.stderr) == (0, True)
+        as_json = machine.run("ls", "--json")
+        assert (len(as_json.document), str(other.state_dir) in as_json.stderr) == (1, True)
+        assert machine.run("ls", *theirs).stderr == ""
+        nowhere = machine.run("ls", "--json", "--state-dir", str(other.state_dir.parent))
+        assert nowhere.error["code"] == "agent-of-other-state"
+    finally:
+        machine.run("down", *theirs)
+    assert machine.run("ls").stderr == ""
+
+
+def test_a_purge_with_a_journal_that_was_copied_leaves_the_containers(machine: Machine, other: Other) -> None:
+    copied(machine, other)
+    assert other.up().status == 0
+    try:
+        before = kernel_of(machine)
+        purged = machine.run("down", "--purge", "--yes", "--json")
+        assert str(other.state_dir) in json.dumps(purged.document["kept"])
+        assert kernel_of(machine) == before
+        assert other.run("check", "--json").document["findings"] == []
+    finally:
+        other.run("down")

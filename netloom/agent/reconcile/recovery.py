@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...failpoints import reach
 from ...journal import Ledger, boottime
 from ...networks.config import LONGEST_COOLDOWN
-from ...ops.node.ownership import IDENTITY, NodeOfAnother, another_at
+from ...ops.node.ownership import IDENTITY, NodeOfAnother, another_at, is_as_marked
 from ..node import Node
 from ..server.subject import about
 from ..verbs.continuation import relay
@@ -42,38 +42,45 @@ class Recovered(Struct, frozen=True):
 
 async def recover(node: Node) -> Recovered:
     reach("recovery.locked")
-    await _require_own(node)
+    kept = await _own_identity(node)
+    node.identity = kept or secrets.token_hex(8)
     boot_id = node.boot_id
-    old, node.identity = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
+    old = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
     if old:
         log.info("%d attachments were of another boot; their addresses rest", old)
     reach("recovery.boot")
     await prepare(node)
     reach("recovery.node")
+    if kept is None:
+        # After the table: an agent that ends in between leaves a mark with this directory, and the next one
+        # with it gives the journal another identity.
+        await node.journal.change(lambda ledger: ledger.set_fact(IDENTITY, node.identity))
     replayed = await intents.replay(node)
     finished = await finish(node)
     reach("recovery.done")
     return Recovered(old, replayed, finished)
 
 
-async def _require_own(node: Node) -> None:
-    """Raises `NodeOfAnother`, before anything was changed."""
+async def _own_identity(node: Node) -> str | None:
+    """The journal's identity; None if it needs a new one. Raises `NodeOfAnother` before anything is changed.
+
+    A journal that was moved or copied from another state directory gets a new one. Otherwise the old
+    directory could take the node back with a journal that is out of date.
+    """
+    state_dir = node.settings.state_dir
     identity = await node.journal.ask(lambda ledger: ledger.fact(IDENTITY))
-    another = await node.look(lambda host: another_at(host, node.settings.state_dir, identity))
+    another = await node.look(lambda host: another_at(host, state_dir, identity))
     if another is not None:
         raise NodeOfAnother(another)
+    return identity if await node.look(lambda host: is_as_marked(host, state_dir, identity)) else None
 
 
-def _begin(ledger: Ledger, boot_id: str) -> tuple[int, str]:
-    """How many attachments were of another boot; and what tells this journal from all others."""
+def _begin(ledger: Ledger, boot_id: str) -> int:
+    """How many attachments were of another boot."""
     now = boottime()
     old = ledger.begin_boot(boot_id, now)
     ledger.forget_rested(now - LONGEST_COOLDOWN)
-    identity = ledger.fact(IDENTITY)
-    if identity is None:
-        identity = secrets.token_hex(8)
-        ledger.set_fact(IDENTITY, identity)
-    return old, identity
+    return old
 
 
 async def forget_rested(node: Node) -> None:

@@ -116,8 +116,10 @@ ENTRIES = (
     _entry(
         "agent-of-other-state",
         "the agent has its state elsewhere",
-        "The agent at this socket was started with another state directory.",
-        "Give its --state-dir, or another --socket.",
+        "The agent at this socket was started with another state directory. `netloom up` and `netloom down` "
+        "leave it as it is.",
+        "Give its --state-dir, or another --socket. `netloom down --state-dir DIR` stops the agent with its "
+        "state in DIR.",
     ),
     _entry(
         "node-of-another",

@@ -15,13 +15,14 @@ from typing import TypeAlias
 from ...failpoints import reach
 from ...journal import JournalError
 from ...journal.astray import remove_empty_log
-from ...journal.backup import copy
+from ...journal.backup import copy, replaced_as
 from ...journal.causes import reason
 from ...journal.file import as_it_is
 from ...journal.lock import locked
-from ..agent_process import Place, holder
+from ..agent_process import Place, user
 from ..failure import CommandFailed
 from ..journal import explained
+from ..place import default_socket
 from .backup import unwritable
 
 # Raises unless a journal that can be read may be replaced.
@@ -32,6 +33,7 @@ _LOGS = ("-wal", "-shm")
 
 def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage: bool) -> str | None:
     """Where the one before it is. One that nobody can read is replaced `over_damage` only."""
+    require_no_agent(path)
     lock = _locked(path)
     try:
         if not os.path.lexists(path):
@@ -50,7 +52,7 @@ def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage
 
 def require_no_agent(path: str) -> None:
     """Before a copy is read that may be the agent's own file, moved away under it, which it still writes."""
-    if holder(Place(os.path.dirname(path), "")) is not None:
+    if user(Place(os.path.dirname(path), default_socket())) is not None:
         raise _in_use(path)
 
 
@@ -136,6 +138,6 @@ def _move_logs(path: str, to: str) -> bool:
 
 def _free(path: str) -> str:
     number = 1
-    while any(os.path.lexists(f"{path}.replaced-{number}{ending}") for ending in ("", *_LOGS)):
+    while any(os.path.lexists(f"{replaced_as(path, number)}{ending}") for ending in ("", *_LOGS)):
         number += 1
-    return f"{path}.replaced-{number}"
+    return replaced_as(path, number)

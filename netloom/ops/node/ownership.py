@@ -1,8 +1,10 @@
 """Whether this network namespace is another agent's: one with its own state directory and its own journal.
 
 The table's mark tells (`networks.owner`). The same state directory is the same agent, even with a new
-journal. The same journal in another directory is the same agent, which was moved. Without links of netloom
-there is nothing that could be taken from the other one, unless it runs.
+journal. The same journal in another directory is the same agent, which was moved; or its journal was copied,
+and the first one is still there. So the agent gives such a journal a new identity, and the node is its own
+from then on. Without links of netloom there is nothing that could be taken from the other one, unless it
+runs.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from contextlib import closing
 
 from msgspec import Struct
 
+from ...cni.files import is_same_path
 from ...journal import JournalError, Ledger, read_only
 from ...journal.lock import holder
 from ...kernel import Namespace
@@ -70,12 +73,18 @@ def mark_at(host: Namespace) -> Owner | None:
 def another_at(host: Namespace, state_dir: str, identity: str | None) -> Another | None:
     """The agent that the node belongs to, if that is not the one with this state directory and journal."""
     mark = mark_at(host)
-    if mark is None or _is_same(mark.state_dir, state_dir):
+    if mark is None or is_same_path(mark.state_dir, state_dir):
         return None
     process = holder(os.path.join(mark.state_dir, "journal.db"))
     if process is None and (identity == mark.journal or not _has_links(host)):
         return None
     return Another(mark.state_dir, process)
+
+
+def is_as_marked(host: Namespace, state_dir: str, identity: str | None) -> bool:
+    """Whether the mark, if there is one, names this state directory and this journal."""
+    mark = mark_at(host)
+    return mark is None or (is_same_path(mark.state_dir, state_dir) and mark.journal == identity)
 
 
 def identity_of(path: str) -> str | None:
@@ -91,13 +100,6 @@ def adopt(host: Namespace) -> None:
     """The node is nobody's from now on, and becomes that of the next agent."""
     of = table.TABLE
     delete_chain(host.netfilter, of.family, of.name, table.OWNER, members=False)
-
-
-def _is_same(one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _has_links(host: Namespace) -> bool:
