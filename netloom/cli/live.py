@@ -164,7 +164,7 @@ def findings_of(row: Attachment, live: Live) -> list[Finding]:
         told = [for_a_new_link(it) for it in told]
     return [
         *told,
-        *(attachments.diverted(row.key, it) for it in live.led_away),
+        *(attachments.diverted(row.key, it) for it in live.led_away if not told),
         *(attachments.foreign_address(row, it, row.ifname) for it in live.foreign),
     ]
 

@@ -62,10 +62,12 @@ async def judge(node: Node, attachment: Attachment, plan: Plan, left: Sequence[D
     key = attachment.key
     chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
     different = [it for it in left if it.object not in chains and it.field != PEERS_MAC]
-    found = [attachments.changed(key, plan, different)] if different else []
-    ips = ways.addresses_of(plan)
-    led_away = await node.look(lambda host: list(ways.diverted(host, attachment.host_link, ips)))
-    found += [attachments.diverted(key, it) for it in led_away]
+    if different:
+        found = [attachments.changed(key, plan, different)]
+    else:
+        ips = ways.addresses_of(plan)
+        led_away = await node.look(lambda host: list(ways.diverted(host, attachment.host_link, ips)))
+        found = [attachments.diverted(key, it) for it in led_away]
     if not found:
         node.unwell.pop(attachment.id, None)
         return

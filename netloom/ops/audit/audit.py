@@ -61,6 +61,10 @@ def audit(
     plans = plans_of(rows)
     elements = contents.there(host)
     fine = as_planned(rows, plans, host, elements) if glance is None else glance(rows, plans, elements)
+    kernel_found = list(
+        _kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements))
+    )
+    told = {it.subject for it in kernel_found}
     return [
         *_table(host),
         *_own_addresses(ledger, host),
@@ -69,8 +73,8 @@ def audit(
         *_addresses(ledger, rows, plans),
         *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
-        *_kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements)),
-        *_ways(rows, plans, host),
+        *kernel_found,
+        *_ways([row for row in rows if str(row.key) not in told], plans, host),
         *_strangers(ledger, rows, plans, host, elements),
     ]
 
@@ -221,7 +225,8 @@ def _different(row: Attachment, plan: Plan, difference: Difference) -> Finding:
 
 
 def _ways(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
-    """What settings of the kernel refuse is told by `netloom doctor`, with the setting."""
+    """Of attachments whose objects are as planned. What settings of the kernel refuse is told by `netloom
+    doctor`, with the setting."""
     for row in rows:
         plan = plans.get(row.id)
         if plan is not None and row.state == "committed":
