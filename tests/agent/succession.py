@@ -20,7 +20,7 @@ from .stage import NETLOOM, PLUGIN, Node, Outcome, eventually
 
 # An agent as it was before there were handovers: it does not know the question.
 _WITHOUT_HANDOVER = (
-    "from netloom.agent import server; server.HANDOVER = 'not known'; "
+    "from netloom.agent.server import server; server.HANDOVER = 'not known'; "
     "from netloom.cli.main import main; main(['agent'])"
 )
 
