@@ -33,7 +33,7 @@ class Installation:
             _edit(package / "journal" / "schema.py", r"\)\nVERSION =", added)
         if table:
             end = f"\nTABLE = replace(TABLE, body=TABLE.body + {table!r})\n"
-            path = package / "modes" / "table.py"
+            path = package / "networks" / "table.py"
             path.write_text(f"{path.read_text()}\nfrom msgspec.structs import replace\n{end}")
         # What is installed has its bytecode, too; and starts as fast as this one.
         compileall.compile_dir(package, quiet=2)
