@@ -285,6 +285,24 @@ def test_a_chain_of_a_containers_link_is_named_and_opened(street: Street, name: 
     assert street.passes()
 
 
+def test_a_chain_of_one_link_is_explained_for_its_container_alone(street: Street) -> None:
+    one, other = street.machine.listed()[:2]
+    street.machine.node.inside(
+        "nft",
+        "table netdev theirs { chain f { type filter hook ingress "
+        f"device {one['hostLink']} priority 0; policy drop; }}; }}",
+    )
+    told = [
+        [
+            it["subject"]
+            for it in street.machine.run("explain", row["containerID"], "--json").document["findings"]
+            if it["code"] == "foreign-drop"
+        ]
+        for row in (one, other)
+    ]
+    assert told == [["netdev theirs f"], []]
+
+
 OUTSIDE = ("198.51.100.2", "2001:db8:1::2")
 
 _ANSWERS = "ct state established,related accept;"

@@ -133,3 +133,25 @@ def test_a_firewall_is_named_by_every_command_and_opened_by_what_they_print(
         assert eventually(lambda: village.findings("status") == [])
     finally:
         firewall.stop(node)
+
+
+def test_a_zone_of_firewalld_without_neighbour_discovery_is_opened(village: Village) -> None:
+    """A person has taken from firewalld the policy that accepts it in every zone."""
+    firewall, node = Firewalld(), village.machine.node
+    firewall.start(node)
+    try:
+        for kind in ("neighbour-solicitation", "neighbour-advertisement"):
+            rule = f'rule family="ipv6" icmp-type name="{kind}" accept'
+            without = f"--policy=allow-host-ipv6 --remove-rich-rule='{rule}'"
+            firewall.run(node, f"firewall-cmd --permanent {without}")
+        firewall.run(node, "firewall-cmd --reload")
+        firewall.run(node, "firewall-cmd --set-default-zone=drop")
+        found = village.findings("doctor", "--only", "firewall")
+        errors = {it["subject"] for it in found if it["severity"] == "error"}
+        assert "inet firewalld filter_INPUT" in errors
+        for it in found:
+            for command in re.findall("`([^`]+)`", it["next"]):
+                firewall.run(node, command)
+        assert village.findings("doctor", "--only", "firewall") == []
+    finally:
+        firewall.stop(node)

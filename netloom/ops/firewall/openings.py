@@ -25,6 +25,8 @@ _IPTABLES_TABLES = frozenset({"filter", "mangle", "raw", "security"})
 # Chains of ufw with a person's rules, of either family.
 _UFW_USERS = tuple(f"{ufw}-user-{way}" for ufw in ("ufw", "ufw6") for way in ("input", "output", "forward"))
 _DOCKER = "DOCKER-USER"
+# Of a zone of firewalld, the chain with what it accepts for the host.
+_ZONE_BEFORE, _ZONE_BEHIND = "filter_IN_", "_allow"
 _FIREWALLD_CHAINS = frozenset({"INPUT_ZONES", "FORWARD_ZONES", "FORWARD_IN_ZONES"})
 # Priorities at which the kernel begins to track connections, and behind which host ports are translated.
 _TRACKED, _DNAT = -200, -95
@@ -122,7 +124,8 @@ def _commands(base: BaseChain, dropped: Sequence[Dropped]) -> Iterator[str]:
         for it in dropped:
             if not it.flow.resolves:
                 yield f"firewall-cmd --permanent --zone=trusted --add-interface={_wildcard(it.flow.links)}"
-        yield from (_rich_rule(it) for it in _needed(base, dropped) if it.icmp)
+        zone = _zone_of([it for it in dropped if it.flow.resolves])
+        yield from (_rich_rule(it, zone) for it in _needed(base, dropped) if it.icmp)
         yield "firewall-cmd --reload"
         return
     is_denied = any(it.traced.site is not None and it.traced.site.chain in _UFW_USERS for it in dropped)
@@ -189,10 +192,18 @@ def _of_neighbours(flow: Flow) -> Opening:
     return Opening("iif", flow.iif.name if flow.iif else "", what, flow.family)
 
 
-def _rich_rule(opening: Opening) -> str:
-    zone = f'"$(firewall-cmd --get-zone-of-interface={opening.value})"'
+def _zone_of(dropped: Sequence[Dropped]) -> str:
+    """The zone of firewalld that packets to the host pass; empty if none of its chains was met."""
+    visited = sorted(frozenset[str]().union(*(it.traced.visited for it in dropped)))
+    ends = [it for it in visited if it.startswith(_ZONE_BEFORE) and it.endswith(_ZONE_BEHIND)]
+    return ends[0].removeprefix(_ZONE_BEFORE).removesuffix(_ZONE_BEHIND) if ends else ""
+
+
+def _rich_rule(opening: Opening, zone: str) -> str:
+    """Without a zone, it is for the default one."""
+    of = f" --zone={zone}" if zone else ""
     rule = f'rule family="ipv6" icmp-type name="{opening.icmp}" accept'
-    return f"firewall-cmd --permanent --zone={zone} --add-rich-rule='{rule}'"
+    return f"firewall-cmd --permanent{of} --add-rich-rule='{rule}'"
 
 
 def _ufw(base: BaseChain, opening: Opening, *, first: bool) -> str:
