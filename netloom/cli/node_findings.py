@@ -33,8 +33,12 @@ _EFFECTS = {
     "journal-unwritable": ("disk-full", "journal-read-only"),
     "network-none": ("network-file-missing",),
 }
-# An agent that is started without its journal begins with an empty one: what brings it back comes first.
-_AFTER = {"agent-not-running": {"journal-gone", "journal-damaged"}}
+# An agent that is started without its journal begins with an empty one: what brings it back comes first. On
+# the node of another agent, it is refused.
+_AFTER = {
+    "agent-not-running": {"journal-gone", "journal-damaged", "node-of-another"},
+    "journal-gone": {"node-of-another"},
+}
 
 
 class Described(Struct, frozen=True):
@@ -172,6 +176,4 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
             listed.append(it)
     codes = {it.code for it in listed}
     kept = [it for it in listed if not codes & set(_EFFECTS.get(it.code, ()))]
-    return sorted(
-        kept, key=lambda it: (it.severity != "error", it.code in _AFTER and bool(codes & _AFTER[it.code]))
-    )
+    return sorted(kept, key=lambda it: (it.severity != "error", len(codes & _AFTER.get(it.code, set()))))
