@@ -33,10 +33,11 @@ _EFFECTS = {
     "journal-unwritable": ("disk-full", "journal-read-only"),
     "network-none": ("network-file-missing",),
 }
-# An agent that is started without its journal begins with an empty one: what brings it back comes first.
-# What a family lacks that the host has not follows from that.
+# An agent that is started without its journal begins with an empty one: what brings it back comes first. On
+# the node of another agent, it is refused. What a host without a family lacks follows from that.
 _AFTER = {
-    "agent-not-running": {"journal-gone", "journal-damaged"},
+    "agent-not-running": {"journal-gone", "journal-damaged", "node-of-another"},
+    "journal-gone": {"node-of-another"},
     "node-address-missing": {"host-lacks"},
     "attachment-unrepaired": {"host-lacks"},
 }
@@ -177,6 +178,4 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
             listed.append(it)
     codes = {it.code for it in listed}
     kept = [it for it in listed if not codes & set(_EFFECTS.get(it.code, ()))]
-    return sorted(
-        kept, key=lambda it: (it.severity != "error", it.code in _AFTER and bool(codes & _AFTER[it.code]))
-    )
+    return sorted(kept, key=lambda it: (it.severity != "error", len(codes & _AFTER.get(it.code, set()))))

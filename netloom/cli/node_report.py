@@ -77,8 +77,9 @@ def report(args: argparse.Namespace) -> Status:
         described = [_network(it, None, host) for it in networks]
     of_table = [] if agent else _of_table(attachments)
     found = found._replace(is_kept=found.is_kept and not of_table)
+    of_owner = [] if agent else list(_of_owner(args.state_dir))
     needed = [found.advice] if not of_loss or found.process is not None else []
-    advice = "; then ".join(filter(None, [*needed, of_loss]))
+    advice = of_owner[0].next if of_owner else "; then ".join(filter(None, [*needed, of_loss]))
     overlaps = overlap.findings_of(pools, overlap.host_networks())
     intents = len(waiting(intents_dir(args)))
     all_found = findings.in_order(
@@ -89,7 +90,7 @@ def report(args: argparse.Namespace) -> Status:
             *of_journal,
             *(findings.of_agent(agent.info) if agent else of_table),
             *map(finding_of, lost),
-            *(() if agent else _of_owner(args.state_dir)),
+            *of_owner,
             *findings.of_copies(args.state_dir, host.orphans if host else ()),
             *findings.of_networks(described, unreadable, args.conf_dir),
             *_of_files(args, {it.path: it.name for it in networks}, [it.path for it in unreadable]),

@@ -147,8 +147,9 @@ def require_that_the_first_refuses(machine: Machine, other: Other) -> None:
     refused = machine.up("--json")
     assert (refused.status, refused.error["code"]) == (1, "node-of-another")
     assert f"`netloom up --state-dir {other.state_dir}`" in refused.error["next"]
-    found = machine.run("status", "--json").document["findings"]
-    assert "node-of-another" in [it["code"] for it in found]
+    status = machine.run("status", "--json").document
+    assert status["findings"][0]["code"] == "node-of-another"
+    assert status["next"] == refused.error["next"]
     assert kernel_of(machine) == before
 
 
