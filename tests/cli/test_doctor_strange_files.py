@@ -49,7 +49,7 @@ def test_nobody_waits_for_a_file_of_settings_that_is_none(
         STRANGE[strange](own_etc / path)
     (own_etc / "sysctl.d/60-y.conf").write_text("net.ipv4.ip_forward = 0\n")
     found = machine.run("doctor", "--json", "--only", "sysctls", "--only", "services").document["findings"]
-    assert {it["code"] for it in found} == {"sysctl-forwarding", "networkmanager-interferes"}
+    assert {it["code"] for it in found} == {"sysctl-at-boot", "networkmanager-interferes"}
 
 
 def test_nothing_counts_after_the_last_file_of_settings(machine: Machine, own_etc: Path) -> None:
