@@ -132,7 +132,7 @@ def test_a_file_that_stops_forwarding_at_boot_is_named(machine: Machine, own_etc
     directory = own_etc / "sysctl.d"
     directory.mkdir()
     (directory / "60-hardening.conf").write_text("# hardened\nnet/ipv4/ip_forward = 0\n")
-    assert codes(machine) == [("sysctl-forwarding", "/etc/sysctl.d/60-hardening.conf")]
+    assert codes(machine) == [("sysctl-at-boot", "/etc/sysctl.d/60-hardening.conf")]
     (directory / "70-node.conf").write_text("net.ipv4.ip_forward=1\n")
     assert codes(machine) == []
 
