@@ -99,13 +99,17 @@ class Secrets:
             if document is None:
                 prose.append(line)
                 continue
-            yield cleaned("".join(prose), self._learn_around if learn else None)
+            yield self._cleaned("".join(prose), learn=learn)
             prose.clear()
             clean = self._walk(document, is_ours=is_ours, learn=learn)
             ending = line[len(line.rstrip()) :]
             # As it was written, unless something is removed.
             yield line if clean == document else f"{msgspec.json.encode(clean).decode()}{ending}"
-        yield cleaned("".join(prose), self._learn_around if learn else None)
+        yield self._cleaned("".join(prose), learn=learn)
+
+    def _cleaned(self, text: str, *, learn: bool) -> str:
+        """What is known goes first: a part of it may look like something else that is removed."""
+        return cleaned(text, self._learn_around) if learn else cleaned(self._without_known(text), None)
 
     def _without_known(self, text: str) -> str:
         if not self._values:
@@ -158,6 +162,8 @@ class Secrets:
         return REMOVED
 
     def _string(self, text: str, *, is_ours: bool, learn: bool) -> str:
+        if not learn:
+            text = self._without_known(text)
         assigned = _ASSIGNMENT.match(text)
         if assigned and is_secret_name(assigned[1]):
             if learn:
