@@ -59,7 +59,7 @@ class Obstacles(Struct, frozen=True):
 
 
 class Judge:
-    """Asks disk and kernel, and waits no longer for them than somebody waits for an answer."""
+    """Asks disk and kernel, with a deadline: a probe waits for the answer."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
