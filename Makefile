@@ -4,9 +4,12 @@ SHELL := /bin/bash
 export PATH := $(if $(PATH),$(PATH):)/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PY := .venv/bin/python
 AREA ?=
-# Who runs the tests: processes beside each other, each in namespaces of its own.
+# A part of the tests: of one lane, of one path, or of both.
+LANE ?=
+ONLY ?=
+# Processes that run the tests beside each other, each in namespaces of its own.
 WORKERS ?= 2
-# Also where writing bytecode is switched off: without it, every worker compiles all tests anew.
+# Also where writing bytecode is switched off: without it, every worker compiles all tests again.
 test soak unit: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test soak check lint types layers unit bench dist docs fmt clean
@@ -14,6 +17,7 @@ test soak unit: export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
 	@echo "make test     every test lane this machine can run, shared by two workers (WORKERS=1 for one)"
+	@echo "              LANE=kernel for one lane, ONLY=tests/agent for one path, or both"
 	@echo "make soak     the tests that make test runs shorter, whole: some minutes"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
 	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
@@ -29,11 +33,11 @@ demo: setup
 	@$(PY) -m demo
 
 test: setup
-	@$(PY) -m pytest --every-lane -n $(WORKERS)
+	@$(PY) -m pytest $(if $(LANE)$(ONLY),,--every-lane) -n $(WORKERS) $(if $(LANE),-m '$(LANE)') $(ONLY)
 
 # What `make test` runs shorter, whole.
 soak: setup
-	@$(PY) -m pytest --soak tests/agent/test_model.py
+	@$(PY) -m pytest --soak
 
 # The unit lane waits a little now and then: the rest goes on beside it.
 check: setup

@@ -14,7 +14,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from netloom.cli.views import table
+from netloom.cli.terminal.tables import table
 from netloom.journal import Operation
 from netloom.kernel import Namespace, NftElement, Plan, Scope, Sysctl, apply, remove
 from netloom.kernel.dataplane import Dataplane

@@ -112,13 +112,13 @@ class _Raw:
             return request(kind, CREATE | EXCLUSIVE, payload)
 
         def onward(gateway: str) -> bytes:
-            hop = route.Hop(peer, packed_ip(gateway), 1, True)
+            hop = route.RouteHop(peer, packed_ip(gateway), 1, True)
             family = socket.AF_INET6 if ":" in gateway else socket.AF_INET
             size = 16 if ":" in gateway else 4
             return new(route.NEW, route.build(family, bytes(size), 0, hops=[hop], protocol=PROTOCOL))
 
         def home(family: int, packed: bytes, scope: int) -> bytes:
-            hops = [route.Hop(self.index, None)]
+            hops = [route.RouteHop(self.index, None)]
             bits = len(packed) * 8
             return new(
                 route.NEW, route.build(family, packed, bits, hops=hops, scope=scope, protocol=PROTOCOL)

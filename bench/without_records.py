@@ -23,17 +23,17 @@ def _replace(owner: Any, name: str, by: Any) -> None:
 
 def main() -> int:
     from netloom.agent.metrics.tally import Tally
-    from netloom.agent.server import dispatcher as answers
-    from netloom.agent.server.timer import Course
+    from netloom.agent.server import dispatcher
+    from netloom.agent.server.record import Timer
     from netloom.cli.main import main as command
     from netloom.journal import Journal
 
     # The end of every request: its counters, its histograms, and its line in the log of operations.
-    _replace(answers.Answers, "_record", _nothing)
-    _replace(answers, "trace_of", lambda _: "")
-    _replace(answers, "caller_of", lambda _: "")
+    _replace(dispatcher.Dispatcher, "_record", _nothing)
+    _replace(dispatcher, "trace_of", lambda _: "")
+    _replace(dispatcher, "caller_of", lambda _: "")
     # The clock of its phases.
-    _replace(Course, "lap", _nothing)
+    _replace(Timer, "lap", _nothing)
     # What the journal's thread counts, and what the agent notes by itself.
     _replace(Tally, "commit", _nothing)
     _replace(Journal, "log", _nothing)

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench import isolation
 from bench.hosts import PLUGIN
 from bench.place import BUILD, CHECKOUT
-from netloom.cli.views import table
+from netloom.cli.terminal.tables import table
 from netloom.cni import AnyResult, CNIError, Endpoint, Result, Runtime, load_network
 
 from .node import Agent, DemoFailed, Ping, make_container, netns, ping, remove_container, run

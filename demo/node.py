@@ -19,10 +19,10 @@ from netloom.api.protocol import Head, encode
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace
-from netloom.kernel.netlink.nftables import read_elements
+from netloom.kernel.netlink.nft_elements import read_elements
 from netloom.kernel.objects.link import link_names
 from netloom.networks import names, table
-from netloom.ops.audit.audit import audit
+from netloom.ops.audit import audit
 
 _PATIENCE = 20.0
 # Whatever ends the demo, nothing that it started outlives it.

@@ -2,7 +2,7 @@
 
     NETLOOM_FAILPOINT=add.reserved            SIGKILL when the step is reached
     NETLOOM_FAILPOINT=add.reserved:stop       SIGSTOP
-    NETLOOM_FAILPOINT=add.reserved:error      an error that nobody expected
+    NETLOOM_FAILPOINT=add.reserved:error      an unexpected error
     NETLOOM_FAILPOINT=add.reserved:kill:3     not before the third time
 
 They are in every build, since what is tested must be what runs; one that is not named costs the look-up
@@ -27,9 +27,9 @@ NAMES = (
     "journal.begun", "journal.written", "journal.committed", "kernel.made", "kernel.taken",
     "handover.prepared", "handover.asked", "handover.begun", "handover.drained", "handover.released",
     "handover.offered", "handover.received", "handover.opened", "handover.serving", "handover.said",
-    "handover.heard", "handover.resumed", "displace.placed", "displace.ended",
+    "handover.heard", "handover.resumed", "takeover.placed", "takeover.ended",
     "migration.kept", "migration.done", "migration.undone", "restore.aside", "restore.done",
-    "astray.folded", "install.intended", "install.written",
+    "moved-file.checkpointed", "install.intended", "install.written",
 )  # fmt: skip
 
 
@@ -52,8 +52,8 @@ def _parsed(text: str) -> dict[str, tuple[str, int]]:
 _armed = _parsed(os.environ.get(VARIABLE, ""))
 
 
-def reach(name: str) -> None:
-    """Says that a step was reached."""
+def failpoint(name: str) -> None:
+    """Marks a step that a test can name."""
     if name in _armed:
         _act(name)
 

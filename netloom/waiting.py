@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def until_done(answer: Future[Any]) -> None:
-    """Lets the event loop go on until it is there; neither takes it nor cancels it."""
+    """Lets the event loop go on until the answer is there; neither takes it nor cancels it."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -19,7 +19,7 @@ async def until_done(answer: Future[Any]) -> None:
             answered.set_result(None)
 
     def wake(_: Future[Any]) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and nobody awaits
+        with suppress(RuntimeError):  # the loop is closed, and nothing awaits
             loop.call_soon_threadsafe(ring)
 
     answer.add_done_callback(wake)

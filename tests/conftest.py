@@ -21,7 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-lane", action="store_true", help="fail if a lane that could run here did not run whole"
     )
-    parser.addoption("--soak", action="store_true", help="run the longest tests whole")
+    parser.addoption(
+        "--soak", action="store_true", help="run the tests that are otherwise shorter, whole, and no others"
+    )
 
 
 _USUAL: dict[signal.Signals, Any] = {
@@ -53,7 +55,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Isolation(config), "isolation")
         if INSIDE not in os.environ:
             config.pluginmanager.register(FullKernelLane(config), "fullkernel")
-    config.pluginmanager.register(LaneReport(config.option.every_lane), "lanes")
+    config.pluginmanager.register(LaneReport(config.option.every_lane, config.option.soak), "lanes")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.soak:
+        others = [it for it in items if "soak" not in getattr(it, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [it for it in items if it not in others]
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Test lanes: what each needs, and what a run says about them at its end.
 
 A lane is a pytest marker, and every test is in exactly one. A lane whose needs are met must run:
-with `--every-lane`, the whole run fails if one of its tests was skipped or deselected.
+with `--every-lane`, the whole run fails if one of its tests was skipped or deselected. With `--soak`, it
+fails if one that was selected was skipped.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ def _lane_of(it: pytest.Item | pytest.TestReport) -> str:
 class LaneReport:
     """Counts what ran in each lane and says so; fails the run for a lane that could run and did not."""
 
-    def __init__(self, strict: bool) -> None:
+    def __init__(self, strict: bool, soak: bool = False) -> None:
         self.strict = strict
+        self.soak = soak
         self.collected: Counter[str] = Counter()
         self.passed: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
@@ -115,9 +117,12 @@ class LaneReport:
                 )
         return found
 
+    def _is_short(self) -> bool:
+        return (self.strict and bool(self.idle())) or (self.soak and any(self.skipped.values()))
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         tell(session.config, collected=dict(self.collected))
-        if self.strict and self.idle() and session.exitstatus == 0:
+        if self._is_short() and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _counts(self, lane: str) -> str:

@@ -93,4 +93,4 @@ def test_findings_are_seen() -> None:
     found = homes()
     assert len(found) > 60
     assert found["table-broken"] == {"ops/health/kernel.py"}
-    assert found["journal-gone"] == {"ops/health/journal.py"}
+    assert found["journal-gone"] == {"ops/health/node.py"}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..api.findings import Finding, Severity, any_error
-from ..ops.health import journal, kernel
-from ..ops.health.agent import not_answering, troubled
+from ..ops.health import kernel as kernel_health
+from ..ops.health import node as node_health
 from ..ops.health.attachments import many_unwell
-from ..ops.health.paths import untrusted
+from ..ops.health.node import not_answering, troubled, untrusted
 from ..ops.node import orphans
 from .settings import Settings
 
@@ -23,12 +23,12 @@ _SHOWN = 3
 
 
 def findings_of(node: Node) -> list[Finding]:
-    found = [of_trouble(what, text, node.settings) for what, text in node.troubles.items()]
+    found = [of_failure(what, text, node.settings) for what, text in node.conditions.failures.items()]
     if node.journal.trouble:
-        found.append(journal.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
-    found += [it.finding for it in dict(node.conditions).values()]
+        found.append(node_health.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
+    found += node.conditions.findings()
     found += _of_attachments(node)
-    unknown = {link: it.unknown for link, it in node.orphan_table.items()}
+    unknown = {link: it.unknown for link, it in node.orphans.contents.items()}
     return [
         *found,
         *orphans.findings_of_services(node.host.orphans, unknown),
@@ -36,15 +36,15 @@ def findings_of(node: Node) -> list[Finding]:
     ]
 
 
-def of_trouble(what: str, text: str, settings: Settings) -> Finding:
-    """Of one of the node's troubles, by its name there."""
+def of_failure(what: str, text: str, settings: Settings) -> Finding:
+    """Of a failure of the node, by its name."""
     match what:
         case "journal":
-            return journal.wrong("journal-gone", text, settings.journal)
+            return node_health.wrong("journal-gone", text, settings.journal)
         case "damage":
-            return journal.wrong("journal-damaged", text, settings.journal)
+            return node_health.wrong("journal-damaged", text, settings.journal)
         case "table":
-            return kernel.table_broken([text])
+            return kernel_health.table_broken([text])
         case "socket":
             return not_answering("socket-unreachable", text, settings.socket)
         case "directory":
@@ -54,7 +54,7 @@ def of_trouble(what: str, text: str, settings: Settings) -> Finding:
 
 
 def _of_attachments(node: Node) -> Iterator[Finding]:
-    listed = list(node.unwell.values())
+    listed = node.attachments.findings()
     for found in listed[:_SHOWN]:
         yield from found
     if len(listed) > _SHOWN:

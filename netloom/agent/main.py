@@ -9,22 +9,41 @@ import os
 import resource
 import signal
 from contextlib import suppress
+from importlib import import_module
 
-from ..api.trusted_path import require_trusted
+from ..api.paths import require_trusted
 from ..cni.files import make_directories
-from ..failpoints import reach
+from ..cni.lazy import load
+from ..failpoints import failpoint
 from ..journal import JournalError, NewerSchema
 from ..kernel import KernelError
 from ..kernel.dataplane import Dataplane
-from .handover.displacement import displace
+from ..networks.modes import known_modes
 from .handover.handover import Departure, Offer
-from .handover.preflight import require_ready
-from .handover.succession import NotKnown, Succession, succeed
-from .loading import load_all
+from .handover.older_agent import replace_older
+from .handover.successor import NotKnown, Takeover, request_takeover, require_ready
 from .server.listener import Listener, SocketInUse
-from .session import REQUESTS, Term
+from .session import REQUESTS, Session
 from .settings import Settings
 from .systemd import Manager
+
+_PACKAGES = ("netloom.cni", "netloom.kernel", "netloom.kernel.objects")
+# Which functions import on their way.
+_MODULES = ("ctypes", "hashlib", "netloom.kernel.nft")
+# With h11, which an agent that has no HTTP listener does not need: 8 ms.
+_HTTP = "netloom.agent.http.pages"
+
+
+def load_all(*, with_http: bool) -> None:
+    for package in _PACKAGES:
+        load(package)
+    for module in _MODULES:
+        import_module(module)
+    for mode in known_modes():
+        mode.load()
+    if with_http:
+        import_module(_HTTP)
+
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +57,7 @@ async def serve(settings: Settings, manager: Manager, *, take_over: bool = False
 
     `take_over` follows the agent that runs, if one does: without a lost call, or with nothing changed.
     """
-    load_all()
+    load_all(with_http=settings.web is not None)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -46,37 +65,37 @@ async def serve(settings: Settings, manager: Manager, *, take_over: bool = False
     _prepare_directories(settings)
     _allow_many_descriptors()
     listeners = manager.listeners(settings.socket)
-    term = Term(settings, manager, listeners, stop, follows=take_over)
-    departure = await (_follow(settings, term, listeners) if take_over else term.serve())
+    session = Session(settings, manager, listeners, stop, follows=take_over)
+    departure = await (_follow(settings, session, listeners) if take_over else session.serve())
     while departure is not None:
         if await _is_over(departure, stop):
             _leave(listeners)
             return
-        log.error("the agent that was to follow did not; going on")
+        log.error("the new agent did not take over; continuing")
         try:
-            departure = await _again(term, stop)
+            departure = await _again(session, stop)
         except NewerSchema:
             for listener in listeners:
                 listener.close()
             raise
 
 
-async def _follow(settings: Settings, term: Term, listeners: list[Listener]) -> Departure | None:
+async def _follow(settings: Settings, session: Session, listeners: list[Listener]) -> Departure | None:
     """What can go wrong does so before anybody waits for us; and what takes time is done by then."""
     async with Dataplane(limit=REQUESTS) as dataplane:
         await asyncio.to_thread(require_ready, settings)
         gc.collect()
-        succession = await asyncio.to_thread(_succession, settings)
-        listeners += [] if succession is None else succession.listeners
-        return await term.serve(succession, dataplane)
+        takeover = await asyncio.to_thread(_takeover, settings)
+        listeners += [] if takeover is None else takeover.listeners
+        return await session.serve(takeover, dataplane)
 
 
-def _succession(settings: Settings) -> Succession | None:
+def _takeover(settings: Settings) -> Takeover | None:
     try:
-        return succeed(settings)
+        return request_takeover(settings)
     except NotKnown:
-        listener, paused = displace(settings)
-        return Succession(None, [listener], Offer(handover=0, version="an older one", paused=paused))
+        listener, paused = replace_older(settings)
+        return Takeover(None, [listener], Offer(handover=0, version="an older one", paused=paused))
 
 
 async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
@@ -94,20 +113,20 @@ async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
     finally:
         departure.close()
     if is_followed:
-        reach("handover.heard")
+        failpoint("handover.heard")
     return is_followed or stop.is_set()
 
 
-async def _again(term: Term, stop: asyncio.Event) -> Departure | None:
+async def _again(session: Session, stop: asyncio.Event) -> Departure | None:
     """Whatever keeps us from taking it back, such as a disk that is full, may pass: whoever calls waits.
 
     Only a journal that we cannot read any more stays so, and ends us.
     """
-    reach("handover.resumed")
+    failpoint("handover.resumed")
     told = ""
     while not stop.is_set():
         try:
-            return await term.serve()
+            return await session.serve()
         except NewerSchema:
             raise
         except (JournalError, KernelError) as error:

@@ -21,24 +21,23 @@ from ..journal.errors import ReadOnly
 from ..journal.search import networks_attached
 from ..kernel import KernelError
 from ..networks.config import Network
-from ..ops.health import kernel, networks
-from ..ops.health.journal import Wrong, disk_full, is_full, wrong
+from ..ops.health import kernel as kernel_health
+from ..ops.health import networks
+from ..ops.health.node import Wrong, disk_full, is_full, wrong
 from ..ops.health.pools import exhausted, shortage_of
 from ..ops.node.install import receipt
-from ..ops.node.kept_networks import Missing, copies, finding_of, missing
-from ..ops.node.networks import Found
-from .conditions import blocking
-from .findings import of_trouble
+from ..ops.node.networks import FoundNetworks, Missing, copies, finding_of, missing
+from .findings import of_failure
 from .liveness import stuck_finding
+from .locks import SingleFlight
 from .node import Node
-from .single_flight import Shared
 
 # The journal's last success says something for so long.
 _FRESH = 10.0
 _PATIENCE = 3.0
 
 
-class Obstacles(Struct, frozen=True):
+class Readiness(Struct, frozen=True):
     """`of_node` are in the way of every ADD, `of_networks` in that of one network's, by its name.
 
     `of_files` are networks that have no name: none is configured, or a file cannot be read.
@@ -63,31 +62,35 @@ class Judge:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._full: Shared[bool] = Shared(lambda: asyncio.to_thread(is_full, node.settings.state_dir))
-        self._guards: Shared[bool] = Shared(node.guards)
-        self._found: Shared[Found] = Shared(lambda: asyncio.to_thread(node.networks.found))
+        self._full: SingleFlight[bool] = SingleFlight(
+            lambda: asyncio.to_thread(is_full, node.settings.state_dir)
+        )
+        self._guards: SingleFlight[bool] = SingleFlight(node.table.stands)
+        self._found: SingleFlight[FoundNetworks] = SingleFlight(
+            lambda: asyncio.to_thread(node.networks.found)
+        )
 
     async def close(self) -> None:
         for asked in (self._full, self._guards, self._found):
             await asked.close()
 
-    async def obstacles(self) -> Obstacles:
+    async def readiness(self) -> Readiness:
         node = self._node
-        await node.prove_journal(_FRESH)
-        node.look_after_journal()
-        node.look_at_socket()
-        of_node = [of_trouble(what, text, node.settings) for what, text in dict(node.troubles).items()]
+        await node.journal_keeper.prove(_FRESH)
+        node.journal_keeper.check()
+        node.check_socket()
+        of_node = [of_failure(what, text, node.settings) for what, text in node.conditions.failures.items()]
         of_node += await self._of_disk()
-        if "table" not in node.troubles:
+        if not node.conditions.failure("table"):
             of_node += await self._of_table()
         try:
             found = await self._found(_PATIENCE)
         except TimeoutError:
             directory = node.settings.conf_dir
             silent = networks.broken(directory, f"it cannot be read within {_PATIENCE:g} s")
-            return Obstacles(of_node, {}, [silent])
+            return Readiness(of_node, {}, [silent])
         of_networks = await asyncio.to_thread(_of_networks, node, found)
-        return Obstacles(
+        return Readiness(
             of_node, of_networks, _of_files(node, found) if not of_networks else _of_broken(found)
         )
 
@@ -99,7 +102,7 @@ class Judge:
             return [stuck_finding(state_dir, f"the disk of {state_dir} does not answer")]
         if full:
             return [disk_full(state_dir)]
-        if self._node.troubles.keys() & {"journal", "damage"}:
+        if self._node.journal_keeper.failure():
             return []
         return await _of_journal(self._node)
 
@@ -108,10 +111,10 @@ class Judge:
             if await self._guards(_PATIENCE):
                 return []
         except KernelError as error:
-            return [kernel.silent(f"the nft table could not be looked at: {error}")]
+            return [kernel_health.silent(f"the nft table could not be looked at: {error}")]
         except TimeoutError:
-            return [kernel.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
-        return [kernel.table_broken()]
+            return [kernel_health.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
+        return [kernel_health.table_broken()]
 
 
 async def _of_journal(node: Node) -> list[Finding]:
@@ -131,7 +134,7 @@ async def _of_journal(node: Node) -> list[Finding]:
     return []
 
 
-def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
+def _of_networks(node: Node, found: FoundNetworks) -> dict[str, list[Finding]]:
     """Of two files of one name, the first counts."""
     judged: dict[str, list[Finding]] = {}
     for it in found.networks:
@@ -147,7 +150,7 @@ def _of_networks(node: Node, found: Found) -> dict[str, list[Finding]]:
     return judged
 
 
-def _missing(node: Node, found: Found) -> list[Missing]:
+def _missing(node: Node, found: FoundNetworks) -> list[Missing]:
     state_dir = node.settings.state_dir
     kept = copies(state_dir)
     try:
@@ -162,7 +165,7 @@ def _of_network(node: Node, name: str, path: str, network: Network) -> list[Find
     lacking = host.lacks(network.pools, network.mtu)
     if lacking is not None:
         return [networks.host_lacks(name, lacking)]
-    blocked = blocking(node.conditions, (pool.family for pool in network.pools))
+    blocked = node.conditions.blocking(pool.family for pool in network.pools)
     if blocked:
         return blocked
 
@@ -186,14 +189,14 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _of_files(node: Node, found: Found) -> list[Finding]:
+def _of_files(node: Node, found: FoundNetworks) -> list[Finding]:
     broken = _of_broken(found)
     if found.networks or broken:
         return broken
     return [networks.none_configured(node.settings.conf_dir)]
 
 
-def _of_broken(found: Found) -> list[Finding]:
+def _of_broken(found: FoundNetworks) -> list[Finding]:
     unusable = [(it.path, it.error.discreet) for it in found.problems]
     unusable += [(it.path, it.discreet) for it in found.networks if not _is_name(it.name)]
     return [networks.broken(path, why) for path, why in unusable]

@@ -1,4 +1,4 @@
-"""An agent's term: from taking the journal to giving it back.
+"""An agent's session: from taking the journal to giving it back.
 
 Most agents have one. One that hands over to a successor that fails begins another, as if it had just been
 started: whatever that one left, it settles.
@@ -12,27 +12,29 @@ import logging
 import os
 import socket
 from functools import partial
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..api.protocol import Message
-from ..failpoints import reach
+from ..failpoints import failpoint
 from ..journal import InUse, Journal, boottime, search
 from ..kernel.dataplane import Dataplane
-from ..ops.node import heartbeat as life
+from ..ops.node.namespaces import last_sign
 from .handover.handover import PATIENCE, Departure
-from .handover.succession import Succession
-from .http.pages import Pages
+from .handover.successor import Takeover
+from .metrics.tally import Tally
 from .node import Node
-from .reconcile.reconciler import Drift
+from .reconcile.reconciler import Reconciler, go_on, tick
 from .reconcile.recovery import Recovered, recover
-from .reconcile.ticks import go_on, tick
-from .server.dispatcher import Answers, refuse
+from .server.dispatcher import Dispatcher, refuse
 from .server.listener import Listener
 from .server.reachability import Reachability
 from .server.server import Server
 from .settings import Settings
-from .systemd import Manager
-from .watchdog import watch
+from .systemd import Manager, watch
+
+if TYPE_CHECKING:
+    from .http.pages import Pages
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ _MOVING = 15.0
 _MANAGED = "a service manager runs this agent, and decides who follows it: `systemctl restart netloom`"
 
 
-class Term:
+class Session:
     """`listeners` outlive it: whoever waits at them is served by the next. `follows`: one was before us."""
 
     def __init__(
@@ -64,12 +66,13 @@ class Term:
         self._listeners = listeners
         self._stop = stop
         self._asked: asyncio.Queue[Departure] = asyncio.Queue()
-        self._node: Node | None = None
+        # What an earlier session of this process has counted goes on.
+        self._tally = Tally()
         # The schema of the journal when we last had it; 0: we never had.
         self._schema = 0
 
     async def serve(
-        self, succession: Succession | None = None, dataplane: Dataplane | None = None
+        self, takeover: Takeover | None = None, dataplane: Dataplane | None = None
     ) -> Departure | None:
         """Until it is told to stop; or until a successor has been offered its sockets.
 
@@ -77,27 +80,27 @@ class Term:
         """
         departure: Departure | None = None
         try:
-            if succession is not None:
-                succession.begin()
+            if takeover is not None:
+                takeover.begin()
             journal = await self._taken()
             self._schema = journal.schema
             try:
-                if succession is not None:
-                    reach("handover.opened")
+                if takeover is not None:
+                    failpoint("handover.opened")
                 async with dataplane or Dataplane(limit=REQUESTS) as opened:
-                    departure = await self._with(journal, opened, succession)
+                    departure = await self._with(journal, opened, takeover)
             finally:
                 await asyncio.to_thread(journal.close)
         finally:
             # Not before the journal is free: who handed over takes it when this ends without our word.
-            if succession is not None:
-                succession.close()
+            if takeover is not None:
+                takeover.close()
             while not self._asked.empty():
                 self._asked.get_nowait().refuse("it is about to end, or to hand over to another", busy=True)
         if departure is not None:
-            reach("handover.released")
+            failpoint("handover.released")
             departure.offer(self._listeners)
-            reach("handover.offered")
+            failpoint("handover.offered")
         return departure
 
     async def _taken(self) -> Journal:
@@ -114,65 +117,61 @@ class Term:
                 await asyncio.sleep(0.01)
 
     async def _with(
-        self, journal: Journal, dataplane: Dataplane, succession: Succession | None
+        self, journal: Journal, dataplane: Dataplane, takeover: Takeover | None
     ) -> Departure | None:
-        node = self._known(Node(self._settings, journal, dataplane))
+        node = Node(self._settings, journal, dataplane, self._tally)
         before = await journal.ask(search.ended_uncleanly)
         # Of the one before us: it is gone with the socket, when we make another.
-        sign = life.last_sign(self._settings.socket) if before else None
+        sign = last_sign(self._settings.socket) if before else None
         recovered = await recover(node)
         # What was lost while no agent ran is looked for first.
-        node.recent = await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START))
+        node.attachments.add_recent(*await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START)))
         self._listen()
         server = Server(
             self._listeners,
-            Answers(node).serve,
+            Dispatcher(node).serve,
             refuse,
             leave=self._leave,
             made=self._manager.keep,
             dropped=self._manager.forget,
         )
         # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
-        if succession is None:
+        if takeover is None:
             gc.collect()
         gc.freeze()
-        self._begin(server, succession)
+        self._begin(server, takeover)
         self._tell(node, recovered, sign)
         reachability = Reachability(node, server, self._manager, self._stop)
-        node.look_at_socket = lambda: reachability.look(ask=True)
+        node.check_socket_by(lambda: reachability.look(ask=True))
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(tick(node)),
             loop.create_task(reachability.keep()),
-            loop.create_task(go_on("listening to the kernel", lambda: Drift(node).listen())),
-            loop.create_task(go_on("listening to nftables", lambda: Drift(node).guard())),
+            loop.create_task(go_on("listening to the kernel", lambda: Reconciler(node).listen())),
+            loop.create_task(go_on("listening to nftables", lambda: Reconciler(node).guard())),
             loop.create_task(watch(node, self._manager)),
         ]
-        flows = loop.create_task(go_on("forgetting connections", lambda: node.flows.run(node)))
-        pages = Pages(node, lambda: server.under_way)
-        pages.open()
+        flows = loop.create_task(
+            go_on("forgetting connections", lambda: node.flows.run(journal, node.host_view))
+        )
+        pages = self._pages(node, server)
+        if pages is not None:
+            pages.open()
         departure: Departure | None = None
         try:
             departure = await self._until_the_end(node, server)
         finally:
             for task in tasks:
                 task.cancel()
-            await pages.close()
+            if pages is not None:
+                await pages.close()
             await node.firewalls.close()
             if departure is None:
                 await server.close(self._settings.patience)
             flows.cancel()
             await asyncio.gather(*tasks, flows, return_exceptions=True)
-            await node.flows.forget(node)
+            await node.flows.forget(node.host_view)
         return departure
-
-    def _known(self, node: Node) -> Node:
-        """What an earlier term of this process has counted goes on."""
-        if self._node is not None:
-            node.started, node.counters = self._node.started, self._node.counters
-            node.tally = self._node.tally
-        self._node = node
-        return node
 
     def _listen(self) -> None:
         if not any(it.is_in_place() for it in self._listeners):
@@ -180,19 +179,27 @@ class Term:
             self._listeners.insert(0, made)
             self._manager.keep(made)
 
-    def _begin(self, server: Server, succession: Succession | None) -> None:
+    def _pages(self, node: Node, server: Server) -> Pages | None:
+        if self._settings.web is None:
+            return None
+        # Loaded before the agent is ready; without an HTTP listener, never.
+        from .http.pages import Pages
+
+        return Pages(node, self._settings.web, lambda: server.under_way)
+
+    def _begin(self, server: Server, takeover: Takeover | None) -> None:
         """Serving and saying so is one step: nobody is served before the word, or without it."""
         told = ["READY=1", f"STATUS=serving at {self._settings.socket}"]
         server.open()
-        if succession is not None:
+        if takeover is not None:
             try:
-                reach("handover.serving")
-                waited = succession.complete()
+                failpoint("handover.serving")
+                waited = takeover.complete()
             except BaseException:
                 server.shut()
                 raise
-            reach("handover.said")
-            log.info("follows version %s; calls waited for %.0f ms", succession.offer.version, waited * 1000)
+            failpoint("handover.said")
+            log.info("follows version %s; calls waited for %.0f ms", takeover.offer.version, waited * 1000)
             told.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
         self._manager.tell(*told)
 
@@ -200,7 +207,9 @@ class Term:
         """`sign` is the last one of an agent before it that was killed."""
         log.info("ready at %s; %s", self._settings.socket, recovered)
         details = f"version {__version__}, process {os.getpid()}; {recovered}"
-        node.tell("START", details, heartbeat=sign, reason="reboot" if recovered.of_another_boot else "")
+        node.events.record(
+            "START", details, heartbeat=sign, reason="reboot" if recovered.of_another_boot else ""
+        )
 
     async def _until_the_end(self, node: Node, server: Server) -> Departure | None:
         me = f"version {__version__}, process {os.getpid()}"
@@ -209,9 +218,9 @@ class Term:
             if departure is None:
                 log.info("stopping")
                 self._manager.tell("STOPPING=1")
-                node.tell("STOP", me)
+                node.events.record("STOP", me)
                 return None
-            reach("handover.begun")
+            failpoint("handover.begun")
             objection = _MANAGED if self._manager.runs_us else departure.objection()
             if objection:
                 log.warning("another agent wants to follow, and must not: %s", objection)
@@ -220,11 +229,11 @@ class Term:
             departure.paused = boottime()
             if await server.pause(PATIENCE):
                 assert departure.claim is not None
-                reach("handover.drained")
+                failpoint("handover.drained")
                 server.dismiss()
                 log.info("handing over to version %s", departure.claim.version)
                 details = f"{me}; handing over to version {departure.claim.version}"
-                node.tell("STOP", details, reason="handover")
+                node.events.record("STOP", details, reason="handover")
                 return departure
             departure.refuse(f"{server.under_way} requests are under way", busy=True)
             server.open()

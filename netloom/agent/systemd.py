@@ -1,16 +1,11 @@
-"""The service manager, as systemd speaks: sockets that it hands in, and what it is told.
-
-Three small protocols, all by environment and datagrams: LISTEN_FDS (sockets that are open before we are),
-NOTIFY_SOCKET (ready, stopping, still alive, how it goes) and the descriptor store, which keeps a socket that
-we made while we are dead. Whoever speaks them is served: systemd, another manager, or `netloom up`, which
-hears so when an agent is ready. Without any, everything here does nothing. What is said to another process
-does not count; what is said to us and cannot be is an error before anything is done.
-"""
+"""systemd's protocol: sockets that it hands in, its notify socket, and its watchdog."""
 
 from __future__ import annotations
 
 import array
+import asyncio
 import fcntl
+import logging
 import os
 import re
 import socket
@@ -19,6 +14,9 @@ from contextlib import suppress
 from itertools import chain, repeat
 from typing import NamedTuple, Self
 
+from ..journal import JournalError, Ledger
+from .liveness import stuck
+from .node import Node
 from .server.listener import Listener, has_listener, inode_at
 
 _FIRST_DESCRIPTOR = 3
@@ -185,3 +183,37 @@ def _is_listening(descriptor: int) -> bool:
             )
     except OSError:
         return False
+
+
+log = logging.getLogger(__name__)
+
+# In the time after which the manager takes us for dead, so many signs of life.
+_SIGNS = 3
+
+
+async def watch(node: Node, manager: Manager) -> None:
+    """Until it is cancelled; at once, if nobody wants to know."""
+    if manager.watchdog is None:
+        return
+    pause = manager.watchdog / _SIGNS
+    said = ""
+    while True:
+        found = await stuck(node, pause)
+        if found:
+            log.error("no sign of life to the service manager: %s", "; ".join(it.text for it in found))
+        else:
+            manager.tell("WATCHDOG=1")
+            with suppress(JournalError):  # of which `status` tells more
+                counts = await node.journal.ask(Ledger.count)
+                status = _status(node, sum(counts.values()))
+                if status != said:
+                    manager.tell(f"STATUS={status}")
+                said = status
+        await asyncio.sleep(pause)
+
+
+def _status(node: Node, attachments: int) -> str:
+    """A line for `systemctl status`."""
+    reasons = [*node.conditions.failures.values(), *([node.journal.trouble] if node.journal.trouble else [])]
+    serving = f"serving {attachments} attachment{'' if attachments == 1 else 's'}"
+    return f"{serving}; nothing can be attached: {'; '.join(reasons)}" if reasons else serving

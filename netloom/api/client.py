@@ -1,4 +1,4 @@
-"""The other end of the agent's socket, for the command line: one question, one answer, and a deadline."""
+"""The client of the agent's socket: one RPC, one answer, and a deadline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Self
 
 import msgspec
 
-from .info import Info
-from .protocol import LENGTH, VERSION, Head, Refusal, encode
-from .trusted_path import is_trusted_user
+from .paths import is_trusted_user
+from .protocol import LENGTH, VERSION, Head, Info, Refusal, encode
 
 _CREDENTIALS = struct.Struct("3i")
 _LARGEST = 16 << 20
@@ -25,7 +24,7 @@ class AgentError(Exception):
 
 
 class NotRunning(AgentError):
-    """Nobody listens there."""
+    """No process listens there."""
 
 
 class Untrusted(NotRunning):
@@ -42,7 +41,7 @@ class UnknownQuestion(AgentError):
 
 
 class Silent(AgentError):
-    """Somebody listens, and did not answer in time. `process` is who, if that can be known."""
+    """A process listens, but did not answer in time. `process` is its PID, or 0 if that is unknown."""
 
     def __init__(self, text: str, process: int = 0) -> None:
         super().__init__(text)
@@ -56,7 +55,7 @@ class _ForPlugin(msgspec.Struct):
 
 
 class Connection:
-    """To whoever listens at `path`; all that is asked on it has to be answered within `timeout` seconds."""
+    """A connection to the agent at `path`. All answers have to come within `timeout` seconds."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.path = path

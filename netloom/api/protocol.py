@@ -1,18 +1,19 @@
-"""What the plugin and the agent say to each other: one request and one reply for each connection.
-
-    request:  u32 length, u32 length of the head, head (JSON), body (the plugin's standard input)
-    reply:    u32 length, one byte exit status, what the plugin prints
-
-Numbers are big-endian. The namespace's descriptor comes with the request's first byte.
-"""
+"""What the agent's clients exchange with it: requests of the plugin, and documents of RPCs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import os
+import stat
+from collections.abc import Mapping, Sequence
 from struct import Struct as Packing
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from ..cni.files import read_document
+from .findings import Finding
 
 VERSION = 1
 HEAD_MAX = 1 << 20
@@ -87,3 +88,104 @@ def encode(head: Head, body: bytes = b"") -> bytes:
     """A request as it is sent."""
     encoded = msgspec.json.encode(head)
     return LENGTH.pack(LENGTH.size + len(encoded) + len(body)) + LENGTH.pack(len(encoded)) + encoded + body
+
+
+SUFFIX = ".del"
+
+# Too large, a directory, a FIFO: no plugin has written that.
+_NO_REQUEST = (errno.EFBIG, errno.EISDIR, errno.EINVAL)
+
+
+def read_intent(path: str) -> Message:
+    """Raises `ProtocolError` for what is no request, and OSError for what cannot be read now."""
+    try:
+        return decode(read_document(path, limit=REQUEST_MAX))
+    except OSError as cause:
+        if cause.errno in _NO_REQUEST:
+            raise ProtocolError(f"{cause.strerror}: {path}") from None
+        raise
+
+
+def waiting(directory: str) -> list[str]:
+    """The files, the oldest first; none of a directory that others can write to, as for the plugin."""
+    try:
+        status = os.stat(directory, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return []
+        with os.scandir(directory) as entries:
+            found = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if _is_intent(entry)]
+    except OSError:
+        return []
+    return [path for _, path in sorted(found)]
+
+
+def _is_intent(entry: os.DirEntry[str]) -> bool:
+    return (
+        entry.name.endswith(SUFFIX)
+        and not entry.name.startswith(".")
+        and entry.is_file(follow_symlinks=False)
+    )
+
+
+class Info(Struct, frozen=True, kw_only=True):
+    """What an agent reports about itself. An older agent may lack some fields."""
+
+    version: str
+    process: int
+    state_dir: str = ""
+    socket: str = ""
+    boot_id: str = ""
+    mtu: int = 0
+    # Which nft table it lays down: another one is of another netloom, whatever its version says.
+    table: str = ""
+    started: float = 0.0
+    attachments: Mapping[str, int] = {}
+    intents: int = 0
+    under_way: int = 0
+    troubles: Sequence[str] = ()
+    # The same, for programs.
+    findings: Sequence[Finding] = ()
+    # Whether the file at its path is the one that the agent writes.
+    has_journal: bool = True
+    # If it is not: the file or the copy that has all of the journal; empty: there is no such file.
+    journal_at: str = ""
+    # Links that are not in the journal, each with its addresses, which stay reserved.
+    orphans: Mapping[str, Sequence[str]] = {}
+    counters: Mapping[str, int] = {}
+
+
+# What an attachment is named by: network, container, interface.
+Key = tuple[str, str, str]
+
+AT_A_TIME = 50
+
+
+class RepairRequest(Struct, frozen=True):
+    """Which attachments; and whether a link may be recreated, which ends its container's connections."""
+
+    keys: Sequence[Key] = ()
+    recreate: bool = False
+
+
+class RepairedAttachment(
+    Struct, frozen=True, kw_only=True, rename={"put_back": "putBack", "set_right": "setRight"}
+):
+    """What was done about one attachment."""
+
+    attachment: Annotated[str, Meta(description="as network/container/interface")]
+    put_back: Annotated[list[str], Meta(description="objects that were missing, and are there again")]
+    set_right: Annotated[list[str], Meta(description="objects that were changed, and are as planned again")]
+    recreated: Annotated[bool, Meta(description="whether its link was recreated")]
+    left: Annotated[list[str], Meta(description="what is still not as planned, each in words")]
+    error: Annotated[str, Meta(description="why nothing could be done; empty if it could")]
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.put_back or self.set_right or self.recreated)
+
+
+class RepairAnswer(Struct, frozen=True):
+    """`table` is whether the node's nft table had to be laid down again."""
+
+    table: bool
+    repaired: list[RepairedAttachment]

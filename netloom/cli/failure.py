@@ -1,15 +1,15 @@
-"""Errors for the person at the terminal: what failed, where, and what to do next."""
+"""Errors for the person at the terminal: what failed, where, what to do next; as JSON, and as exit status."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from msgspec import structs, to_builtins
+from msgspec import Meta, Struct, structs, to_builtins
 
+from ..api.text import encodable, printable
 from ..cni import (
     AttachmentBusy,
     CheckNotSupported,
@@ -33,13 +33,60 @@ from ..cni import (
 )
 from ..cni.names import shortened
 from ..cni.wire import encode_in_order
-from .agent_advice import OWN_PLUGIN, agent_advice
-from .error_document import Attachment, OfCommand, OfPlugin
-from .output import complain, encodable, printable
-from .status import CONFIGURATION, DEADLINE, FAILED, USAGE
+from ..ops.advice import OWN_PLUGIN, agent_advice
+from ..ops.errors import Advised, Kind, OperationFailed, UsageError
+from .exit_status import CONFIGURATION, DEADLINE, FAILED, USAGE
+from .terminal.output import complain
 
 if TYPE_CHECKING:
     from .kernel_failure import OfKernel
+
+Code: TypeAlias = Annotated[str, Meta(description="a word, of which `netloom explain` tells")]
+Sentence: TypeAlias = Annotated[str, Meta(description="what failed, in a sentence")]
+Next: TypeAlias = Annotated[str, Meta(description="what to do about it")]
+Notes: TypeAlias = Annotated[
+    tuple[str, ...], Meta(description="what is worth knowing besides, such as a clean-up that failed, too")
+]
+See: TypeAlias = Annotated[str, Meta(description="the command that tells more; empty: none does")]
+Warnings: TypeAlias = Annotated[tuple[str, ...], Meta(description="what would have been said before it")]
+
+
+class OfCommand(Struct, frozen=True, kw_only=True):
+    """A command could not do what it is for, or was called in a way that cannot work (`usage`)."""
+
+    code: Code
+    error: Sentence
+    said: Annotated[
+        tuple[str, ...], Meta(description="lines of whoever knows more, such as a log's last")
+    ] = ()
+    next: Next
+    see: See = ""
+    warnings: Warnings = ()
+
+
+class FailedAttachment(Struct, frozen=True, rename={"container_id": "containerID", "ifname": "ifName"}):
+    """By what a plugin knows it."""
+
+    network: Annotated[str, Meta(description="the network's name")]
+    container_id: Annotated[str, Meta(description="the container's ID, as the plugins were told")]
+    ifname: Annotated[str, Meta(description="the interface in it")]
+
+
+class OfPlugin(Struct, frozen=True, kw_only=True):
+    """An error of CNI: of a plugin, or of the runtime's side that calls it."""
+
+    code: Annotated[int, Meta(description="CNI's number; from 100 on, each plugin's own")]
+    error: Sentence
+    msg: Annotated[str, Meta(description="the plugin's own sentence")]
+    details: Annotated[str, Meta(description="what it has added to that")]
+    notes: Notes = ()
+    plugin: Annotated[str | None, Meta(description="its type; null: it is of no plugin")]
+    attachment: Annotated[FailedAttachment | None, Meta(description="whose; null: of none in particular")]
+    stderr: Annotated[str, Meta(description="what the plugin has printed there")]
+    next: Next
+    see: See = ""
+    warnings: Warnings = ()
+
 
 # Its exit status, what programs get, and lines for people, which `report` makes safe for a terminal.
 _Explained: TypeAlias = "tuple[int, OfCommand | OfPlugin | OfKernel, list[str]]"
@@ -74,6 +121,8 @@ _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
 )
 
 
+_STATUS: dict[Kind, int] = {"failed": FAILED, "configuration": CONFIGURATION, "deadline": DEADLINE}
+
 # Our own plugin waits for nobody but its agent.
 _NO_ANSWER = (
     "`netloom status` tells whether the agent is busy, stopped or stuck; or give more time with --timeout"
@@ -101,38 +150,6 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-class UsageError(Exception):
-    """The command was called in a way that cannot work: a bad argument or variable."""
-
-    def __init__(self, text: str, advice: str = "", *, code: str = "usage") -> None:
-        super().__init__(text)
-        self.advice = advice
-        self.code = code
-
-
-class CommandFailed(Exception):
-    """A command could not do what it is for. `code` is that of its page in the catalogue; `said` are lines of
-    whoever knows more, such as a log's last."""
-
-    def __init__(
-        self, text: str, advice: str, *, code: str, status: int = FAILED, said: Sequence[str] = ()
-    ) -> None:
-        super().__init__(text)
-        self.advice = advice
-        self.code = code
-        self.status = status
-        self.said = tuple(said)
-
-
-class Advised(Exception):
-    """An error for which the command knows better advice than its type has."""
-
-    def __init__(self, error: CNIError, advice: str) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.advice = advice
-
-
 def warn(args: argparse.Namespace, text: str) -> None:
     """Says something that is no error. With `--json`, it becomes part of an error, if one follows."""
     if getattr(args, "json", False):
@@ -146,7 +163,7 @@ def report(error: Exception, args: argparse.Namespace) -> int:
     explained: _Explained | None = None
     if isinstance(error, UsageError):
         explained = _called_wrongly(error, args)
-    elif isinstance(error, CommandFailed):
+    elif isinstance(error, OperationFailed):
         explained = _failed(error)
     elif isinstance(error, CNIError | Advised):
         explained = _explained(error)
@@ -180,7 +197,7 @@ def _explained_by_kernel(error: Exception) -> _Explained | None:
 
 
 def _called_wrongly(error: UsageError, args: argparse.Namespace) -> _Explained:
-    advice = error.advice or f"`{args.command} --help` shows how it is called"
+    advice = _repeated(error, args) or error.advice or f"`{args.command} --help` shows how it is called"
     return (
         USAGE,
         OfCommand(code=error.code, error=str(error), next=advice),
@@ -188,10 +205,24 @@ def _called_wrongly(error: UsageError, args: argparse.Namespace) -> _Explained:
     )
 
 
-def _failed(error: CommandFailed) -> _Explained:
+def _repeated(error: UsageError, args: argparse.Namespace) -> str:
+    """For a word that several have: the command as it was called, with another word in its place."""
+    if error.code != "ambiguous-name":
+        return ""
+    from ..api.text import for_shell
+    from ..ops.errors import AmbiguousName
+
+    assert isinstance(error, AmbiguousName)
+    called = list(getattr(args, "called", ()))
+    places = [number for number, it in enumerate(called) if it.strip() == error.word]
+    before, after = (called[: places[-1]], called[places[-1] + 1 :]) if places else (called, [])
+    return error.advice_with(lambda it: " ".join([args.command, *map(for_shell, [*before, it, *after])]))
+
+
+def _failed(error: OperationFailed) -> _Explained:
     document = OfCommand(code=error.code, error=str(error), said=error.said, next=error.advice)
     lines = [f"error: {error}", *(f"said:  {shortened(line, 500)}" for line in error.said)]
-    return error.status, document, [*lines, f"next:  {error.advice}"]
+    return _STATUS[error.kind], document, [*lines, f"next:  {error.advice}"]
 
 
 def _explained(raised: CNIError | Advised) -> _Explained:
@@ -212,7 +243,7 @@ def _judge(error: CNIError) -> tuple[int, str]:
     if isinstance(error, DeadlineExceeded) and error.plugin == OWN_PLUGIN:
         return DEADLINE, _NO_ANSWER
     if isinstance(error, PluginNotFound) and error.plugin == OWN_PLUGIN:
-        from .plugin_places import advice_on_missing
+        from ..ops.runtimes.plugin_places import advice_on_missing
 
         return CONFIGURATION, advice_on_missing()
     for kind, status, advice in _ADVICE:
@@ -251,7 +282,7 @@ def _document(error: CNIError, advice: str) -> OfPlugin:
         details=error.details,
         notes=tuple(getattr(error, "__notes__", ())),
         plugin=error.plugin,
-        attachment=Attachment(*error.attachment) if error.attachment else None,
+        attachment=FailedAttachment(*error.attachment) if error.attachment else None,
         stderr=error.stderr,
         next=advice,
     )

@@ -8,22 +8,22 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ..api.text import printable
 from ..kernel import (
     Conflict,
-    DeadlineExceeded,
     Difference,
     Incomplete,
     InvalidNamespace,
     InvalidObject,
     InvalidPlan,
     KernelError,
+    KernelTimeout,
     LibraryMissing,
     Unsupported,
 )
-from .error_document import Code, Next, Notes, See, Sentence, Warnings
-from .output import printable
-from .root_advice import as_root
-from .status import CONFIGURATION, DEADLINE, FAILED
+from ..ops.advice import as_root
+from .exit_status import CONFIGURATION, DEADLINE, FAILED
+from .failure import Code, Next, Notes, See, Sentence, Warnings
 
 # The first entry that an error is an instance of: its exit status, its page, and what to do next.
 _ADVICE: tuple[tuple[type[KernelError], int, str, str], ...] = (
@@ -54,7 +54,7 @@ _ADVICE: tuple[tuple[type[KernelError], int, str, str], ...] = (
         "library-missing",
         "`apt install libnftables1` on Debian and Ubuntu, `dnf install nftables` on Fedora",
     ),
-    (DeadlineExceeded, DEADLINE, "kernel-deadline", "try again, or give more time"),
+    (KernelTimeout, DEADLINE, "kernel-deadline", "try again, or give more time"),
 )
 _OTHERWISE = "the message ends with the kernel's own words; `netloom plan check` shows what is missing"
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
-from .output import OutputFailed, ReaderGone, complain, printable, say
-from .status import FAILED, SIGNALLED
+from ..api.text import printable
+from .exit_status import FAILED, SIGNALLED
+from .terminal.output import OutputFailed, ReaderGone, complain, say
 from .tree import TREE, Command, Group, resolve
 
 
@@ -35,7 +36,7 @@ def _dispatch(words: list[str]) -> int:
         say(f"netloom {__version__}")
         return 0
     if words[:1] == ["__complete"]:
-        from .candidates import print_candidates
+        from .completion import print_candidates
 
         return print_candidates(words[1:])
     if "help" in words[:2]:  # `netloom help cni add`, `netloom cni help add`
@@ -83,10 +84,11 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
     except ReaderGone:
         raise
     except OutputFailed as error:
-        from .failure import CommandFailed, report
+        from ..ops.errors import OperationFailed
+        from .failure import report
 
         advice = "make room where it goes, or let it go elsewhere"
-        return report(CommandFailed(str(error), advice, code="output-unwritable"), args)
+        return report(OperationFailed(str(error), advice, code="output-unwritable"), args)
     except Exception as error:
         from .failure import report
 
@@ -94,8 +96,8 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
 
 
 def _no_command(path: list[str], node: Group | None, words: list[str]) -> int:
-    from .failure import UsageError
-    from .misspelt import meant
+    from ..ops.errors import UsageError
+    from .completion import meant
 
     name = " ".join(["netloom", *path])
     known = list(TREE if node is None else node.commands)
@@ -126,8 +128,8 @@ def _terminate(number: int, _frame: object) -> NoReturn:
 
 
 def _help(path: list[str], node: Group | None) -> list[str]:
-    from .help import help_width
-    from .tables import laid_out
+    from .arguments import help_width
+    from .terminal.tables import laid_out
 
     commands = TREE if node is None else node.commands
     name = " ".join(["netloom", *path])

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         load_plugin_file,
     )
     from .operations import ValidAttachment
-    from .request import Endpoint
+    from .request import Endpoint, TraceContext, trace_context
     from .result import (
         DNS,
         IP,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
         decode_result,
     )
     from .runtime import Runtime
-    from .trace import TraceContext, trace_context
 
 __all__ = [
     "DEFAULT_CACHE_DIR",
@@ -146,12 +145,11 @@ if not TYPE_CHECKING:
                 "load_plugin_file",
             ),
             "operations": ("ValidAttachment",),
-            "request": ("Endpoint",),
+            "request": ("Endpoint", "TraceContext", "trace_context"),
             "result": (
                 "DNS", "IP", "AnyResult", "Interface", "LegacyIP", "LegacyResult", "Result", "Route",
                 "decode_result",
             ),
             "runtime": ("Runtime",),
-            "trace": ("TraceContext", "trace_context"),
         },
     )  # fmt: skip

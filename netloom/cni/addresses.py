@@ -70,6 +70,6 @@ def _canonical_ipv6(text: str) -> str | None:
     if packed.startswith(_MAPPED):
         return inet_ntop(AF_INET, packed[12:])
     canonical = inet_ntop(AF_INET6, packed)
-    if "." in canonical:  # the C library's old form of ::/96, which nobody else writes
+    if "." in canonical:  # the C library's old form of ::/96, which only it writes
         return f"::{packed[12:14].hex().lstrip('0')}:{packed[14:].hex().lstrip('0') or '0'}"
     return canonical

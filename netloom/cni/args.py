@@ -9,8 +9,8 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields
 
 from .errors import InvalidEnvironment
-from .learning import learned
 from .names import shortened
+from .wire import thread_safe
 
 S = TypeVar("S", bound=Struct)
 
@@ -46,7 +46,7 @@ def load_args(text: str, kind: type[S]) -> S:
     names = _names(kind)
     unknown = {key: value for key, value in pairs.items() if key not in names}
     try:
-        loaded = convert({key: pairs[key] for key in pairs if key in names}, learned(kind), strict=False)
+        loaded = convert({key: pairs[key] for key in pairs if key in names}, thread_safe(kind), strict=False)
     except ValidationError as cause:
         raise InvalidEnvironment(f"ARGS: {cause}") from None
     if unknown and not ignore_unknown:

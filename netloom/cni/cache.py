@@ -7,7 +7,7 @@ whole and durable, or not at all.
 
 A file's name may mean several attachments (network `a-b` and container `c`, network `a` and
 container `b-c`). libcni lets them overwrite each other; here an entry belongs to the attachment
-that is written in it, and to nobody else.
+that is written in it, and to no other.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Cache(Struct, frozen=True):
     def owner(self, key: AttachmentKey) -> AttachmentKey | None:
         """Whose entry is in the place of this attachment's.
 
-        One that says that it belongs elsewhere is nobody's: somebody moved the file.
+        An entry that names another place belongs to no attachment: its file was moved.
         """
         data = self._read(key)
         entry = None if data is None else _entry(data)

@@ -1,7 +1,7 @@
 """Network configurations: what a runtime loads and a plugin gets.
 
-A configuration is kept as the bytes that it came in, for the cache and for keys that nobody
-here knows, beside a typed view of the keys that the runtime needs.
+A configuration is kept as the bytes that it came in, for the cache and for keys that the library
+does not know, beside a typed view of the keys that the runtime needs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Struct, ValidationError, convert, field
 
 from . import versions, wire
 from .errors import CNIError, InvalidConfig
-from .learning import learned
 from .names import shortened
+from .wire import thread_safe
 
 
 class _IPAM(Struct, frozen=True):
@@ -121,7 +121,7 @@ def _document(source: bytes, what: str) -> dict[str, Any]:
 
 def _plugin(raw: dict[str, Any], source: bytes) -> PluginConfig:
     try:
-        keys = convert(raw, learned(_PluginKeys))
+        keys = convert(raw, thread_safe(_PluginKeys))
     except ValidationError as cause:
         raise InvalidConfig(f"error parsing configuration: {cause}") from None
     if not keys.type:

@@ -36,7 +36,7 @@ class CNIError(Exception):
     def __init__(
         self, msg: str, details: str = "", *, code: int | None = None, discreet: str | None = None
     ) -> None:
-        """`discreet` is the same for logs, if the text quotes somebody's value: that may be a secret."""
+        """`discreet` is the same for logs, if the text quotes a user's value, which may be a secret."""
         super().__init__(msg)
         if code is not None:
             self.code = code

@@ -26,7 +26,7 @@ class IO(Protocol):
         """Calls something that may wait for a disk.
 
         It may be cancelled when the function has done its work: whatever the function acquires
-        must belong to somebody who lets go of it, not to the return value.
+        must belong to an object that releases it, not to the return value.
         """
 
     async def sleep(self, seconds: float, deadline: float) -> None:

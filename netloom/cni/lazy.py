@@ -1,10 +1,10 @@
-"""Packages that load their modules when somebody asks for a name of them (PEP 562).
+"""Packages that load a module when one of its names is first used (PEP 562).
 
-A command's start is mostly imports, and whoever needs one module of a package gets its `__init__` along. So
-that holds a table of its names, by the module that has them, and loads none. What type checkers read stands
-beside it, below `TYPE_CHECKING`; a test holds both together.
+A command's start is mostly imports, and importing one module of a package runs its `__init__`. So that holds
+a table of its names, by the module that has them, and loads none. What type checkers read stands beside it,
+below `TYPE_CHECKING`; a test holds both together.
 
-Who must not wait later, such as an agent with a request at hand, loads everything before (`load`).
+An agent, which must not wait for imports during a request, loads everything before (`load`).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Lock:
                 await self._acquire()
                 if _is_file(self._fd, self._path):
                     return
-                self.release()  # somebody removed the file: others lock another one
+                self.release()  # the file was removed: others lock a new one
         except OSError as cause:
             self.release()
             if self._required or cause.errno in _EXHAUSTED:
@@ -90,7 +90,9 @@ class Lock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while self._fd < 0:
             make_directories(self._cache_dir, 0o700)
-            with suppress(FileNotFoundError):  # whoever was `alone` here has just removed the directory
+            with suppress(
+                FileNotFoundError
+            ):  # a process that was `alone` here has just removed the directory
                 self._fd = os.open(self._path, flags, 0o600)
 
     async def _acquire(self) -> None:
@@ -134,8 +136,8 @@ class Lock:
 def alone(cache_dir: str) -> Iterator[str]:
     """For a block, no runtime is at work in this cache. Gives the lock's path, which may be removed then:
 
-    whoever waits for it sees that it is gone, and makes another. OSError says why there is no such block:
-    BlockingIOError that a runtime is at work, FileNotFoundError that none has ever been.
+    a runtime that waits for it sees that it is gone, and makes another. OSError says why there is no such
+    block: BlockingIOError that a runtime is at work, FileNotFoundError that none has ever been.
     """
     path = os.path.join(cache_dir, LOCK_FILE)
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -54,5 +54,5 @@ def validate_plugin_type(plugin: str) -> None:
 
 
 def shortened(text: str, limit: int = 200) -> str:
-    """For error texts: somebody's value, but not four kilobytes of it."""
+    """For error texts: a user's value, cut if it is long."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -2,7 +2,7 @@
 
 `PluginProcess` owns the child and its pipes and does what can be done at once; `run` waits
 with poll(2), `netloom.cni.aio` with an event loop. The child leads a process group of its own,
-so that a deadline ends its helpers, too. It counts as finished when it exits, even if somebody
+so that a deadline ends its helpers, too. It counts as finished when it exits, even if a process
 it left behind keeps the pipes open.
 """
 
@@ -181,7 +181,7 @@ class PluginProcess:
         """Ends the plugin and, with its group, what it started. Nothing happens if it has ended."""
         if self._pid <= 0:
             return
-        # Neither a plugin that left its group nor one that runs as somebody else is an error here.
+        # Neither a plugin that left its group nor one that runs as another user is an error here.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._own_group:
                 os.killpg(self._pid, signal.SIGKILL)

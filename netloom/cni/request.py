@@ -1,9 +1,11 @@
-"""What a plugin is given: its environment and the JSON on its standard input."""
+"""What a plugin is given: its environment, with the W3C trace context, and the JSON on its standard input."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -13,7 +15,34 @@ from .config import PluginConfig
 from .errors import AttachmentKey, InvalidEnvironment
 from .names import shortened
 from .result import AnyResult
-from .trace import trace_context
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class TraceContext(Struct, frozen=True):
+    """The W3C trace context that plugins get in their environment.
+
+    A runtime that was itself started with `TRACEPARENT` passes it on with its environment. One that serves
+    many requests sets `trace_context` for each.
+    """
+
+    traceparent: str
+    tracestate: str = ""
+    baggage: str = ""
+
+    def __post_init__(self) -> None:
+        if not _TRACEPARENT.fullmatch(self.traceparent):
+            raise ValueError(f'invalid traceparent "{self.traceparent}"')
+        for name, value in (("tracestate", self.tracestate), ("baggage", self.baggage)):
+            if not (value.isascii() and (value.isprintable())):
+                raise ValueError(f"invalid {name} {value!a}")
+
+    def environment(self) -> dict[str, str]:
+        fields = {"TRACEPARENT": self.traceparent, "TRACESTATE": self.tracestate, "BAGGAGE": self.baggage}
+        return {name: value for name, value in fields.items() if value}
+
+
+trace_context: ContextVar[TraceContext | None] = ContextVar("trace_context", default=None)
 
 
 class Endpoint(Struct, frozen=True):

@@ -19,8 +19,7 @@ from msgspec.structs import force_setattr, replace
 from . import versions, wire
 from .addresses import canonical_cidr, canonical_ip, is_ipv4
 from .errors import DecodingFailure, IncompatibleVersion
-from .learning import learned
-from .spot import complaint
+from .wire import complaint, thread_safe
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -194,13 +193,15 @@ def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result")
     try:
         fields = _without_nulls(raw | {"cniVersion": version})
         if version in _LEGACY:
-            return convert(fields, learned(LegacyResult))
-        result = convert(_own_fields(fields, version), learned(Result))
+            return convert(fields, thread_safe(LegacyResult))
+        result = convert(_own_fields(fields, version), thread_safe(Result))
     except RecursionError:
         raise DecodingFailure(f"{what}: nested too deeply") from None
     except ValidationError as cause:
         place = complaint(cause).place or "the top"
-        raise DecodingFailure(f"{what}: {cause}", discreet=f"{what}: the value at {place} is none") from None
+        raise DecodingFailure(
+            f"{what}: {cause}", discreet=f"{what}: the value at {place} is invalid"
+        ) from None
     # Older plugins leave the family's label out.
     return _in_dialect(result) if version in _LABELLED else result
 

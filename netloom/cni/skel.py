@@ -14,12 +14,12 @@ from msgspec import Struct, ValidationError, convert
 from . import names, versions, wire
 from .args import load_args
 from .errors import CNIError, DecodingFailure, IncompatibleVersion, InvalidConfig, InvalidEnvironment
-from .learning import learned
 from .result import AnyResult, result_from_wire
+from .wire import thread_safe
 
 if TYPE_CHECKING:
-    from .delegate import Delegate
     from .operations import ValidAttachment
+    from .runtime import Delegate
 
 S = TypeVar("S", bound=Struct)
 
@@ -71,7 +71,7 @@ class Request(Struct, frozen=True):
     def config_as(self, kind: type[S]) -> S:
         """The configuration as a struct of yours. Keys that it does not have are left out."""
         try:
-            return convert(self.config, learned(kind))
+            return convert(self.config, thread_safe(kind))
         except ValidationError as cause:
             raise InvalidConfig(f"invalid network config: {cause}") from None
 
@@ -108,14 +108,14 @@ class Request(Struct, frozen=True):
             if key in self.config:
                 try:
                     valid = self.config[key]
-                    return convert(() if valid is None else valid, learned(tuple[ValidAttachment, ...]))
+                    return convert(() if valid is None else valid, thread_safe(tuple[ValidAttachment, ...]))
                 except ValidationError as cause:
                     raise InvalidConfig(f"invalid {key}: {cause}") from None
         return None
 
     def delegate(self, plugin: str, config: Mapping[str, Any] | None = None) -> Delegate:
         """Another plugin, to be run with this request (or another configuration)."""
-        from .delegate import Delegate
+        from .runtime import Delegate
 
         source = self.source if config is None else wire.encode(config)
         return Delegate(plugin, source, self.cni_version, self.environ)

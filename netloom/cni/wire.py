@@ -3,20 +3,23 @@
 The encoding matters where bytes are shared with Go's libcni: keys of objects sorted, no
 spaces, and `<`, `>`, `&` and the two line separators escaped. Integers keep the precision that
 they came with (Go would pass them through a float); a float without a fraction is written as an
-integer, as Go does, because many a plugin reads it into one.
+integer, as Go does, because many plugins read it into one.
+
+msgspec describes an error in a sentence only. This module alone reads that sentence, and gives the place
+of an error by line and column, as an editor counts them.
 """
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from .errors import CNIError, DecodingFailure
-from .learning import learned
-from .spot import placed
 
 T = TypeVar("T")
 
@@ -82,7 +85,7 @@ def decode_as(data: bytes, kind: type[T] | Any, what: str, *, error: type[CNIErr
     if not data.strip():
         raise error(f"{what}: unexpected end of JSON input")
     try:
-        return msgspec.json.decode(data, type=learned(kind))
+        return msgspec.json.decode(data, type=thread_safe(kind))
     except RecursionError:
         raise error(f"{what}: nested too deeply") from None
     except UnicodeDecodeError:
@@ -131,3 +134,80 @@ def json_type(value: object) -> str:
         case list():
             return "an array"
     return "an object"
+
+
+_prepared: set[Any] = set()
+_guard = threading.Lock()
+
+
+def thread_safe(kind: T) -> T:
+    """The same type, safe for any thread to decode to.
+
+    msgspec (0.22) builds its description of a type when it first meets it, and shares it half built: a second
+    thread that decodes to the type meanwhile crashes the interpreter. So one thread alone builds it here.
+    """
+    if kind not in _prepared:
+        with _guard:
+            msgspec.json.Decoder(kind)
+            _prepared.add(kind)
+    return kind
+
+
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_BYTE = re.compile(r" \(byte (\d+)\)$")
+_TRUNCATED = "Input data was truncated"
+# For data after the end of a document, msgspec names the second byte.
+_TRAILING = "trailing characters"
+
+
+def placed(said: object, data: bytes) -> str:
+    """The error that msgspec reports for a document, with its line and column.
+
+    >>> placed("JSON is malformed: invalid character (byte 9)", b'{\\n  "a": x}')
+    'JSON is malformed: invalid character (line 2, column 8)'
+    >>> placed("Input data was truncated", b'{\\n')
+    'it ends too early (line 2, column 1)'
+    """
+    text = str(said)
+    if text == _TRUNCATED:
+        return f"it ends too early ({_spot(data, len(data))})"
+    found = _BYTE.search(text)
+    if found is None:
+        return text
+    offset = int(found[1]) - (1 if _TRAILING in text else 0)
+    return f"{text[: found.start()]} ({_spot(data, offset)})"
+
+
+def _spot(data: bytes, offset: int) -> str:
+    before = data[:offset]
+    line = before.rpartition(b"\n")[2].decode("utf-8", "replace")
+    number = before.count(b"\n") + 1
+    return f"line {number}, column {len(line) + 1}"
+
+
+class Complaint(NamedTuple):
+    """What is wrong with a value at a place such as `pools[0].cidr`. A document itself has no place.
+
+    `missing` is the key that it lacks, `unknown` one that it may not have.
+    """
+
+    place: str
+    missing: str = ""
+    unknown: str = ""
+
+
+def complaint(said: object) -> Complaint:
+    """
+    >>> complaint("Expected `int | null`, got `str` - at `$.pools[0].cidr`")
+    Complaint(place='pools[0].cidr', missing='', unknown='')
+    >>> complaint("Object missing required field `cidr` - at `$.pools[0]`")
+    Complaint(place='pools[0]', missing='cidr', unknown='')
+    """
+    about, _, place = str(said).rpartition(" - at ")
+    missing, unknown = _MISSING.match(about), _UNKNOWN.match(about)
+    return Complaint(
+        place.strip("`").removeprefix("$").removeprefix(".").removesuffix("[...]"),  # of any key of an object
+        missing[1] if missing else "",
+        unknown[1] if unknown else "",
+    )

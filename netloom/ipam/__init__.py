@@ -5,12 +5,9 @@ inside of a transaction; nothing here opens, waits or remembers. Whatever goes w
 that ends that transaction, so a half-given set of addresses does not exist.
 """
 
-from .allocate import Allocation, allocate
-from .errors import Exhausted, Taken
-from .holdings import FREE, HELD, Holdings
+from .holdings import FREE, HELD, Holdings, SqlHoldings
 from .pool import Pool, PoolConfig, parse_pools
-from .requested import requested_addresses
-from .sql import SqlHoldings
+from .strategy import Allocation, Exhausted, Taken, allocate, requested_addresses
 from .usage import PoolUsage, Shortage, count_free, free_addresses, usage, would_allocate
 
 __all__ = [

@@ -1,14 +1,9 @@
-"""A pool: the addresses that a network may give on this node, as arithmetic.
-
-A pool is never listed: an IPv6 /64 has 2^64 addresses. It is a few ranges of whole numbers, and every
-usable address has an ordinal, its place in the order of all of them, so that strategies and searches
-need not know about gateways and exclusions.
-"""
+"""Pools and their ranges: which addresses there are to give."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -17,10 +12,101 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from ..cni import InvalidConfig
-from ..kernel.values import shown_ip
-from .notation import exclusion_of, gateway_of, network_of
-from .ranges import Range, merged, span, without
-from .reserved import borders, reserved_part
+from ..cni.names import shortened
+from ..kernel.errors import InvalidObject
+from ..kernel.values import packed_cidr, packed_ip, packed_network, shown_ip
+
+Range: TypeAlias = tuple[int, int]
+
+
+def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same numbers in as few ranges as it takes, in order.
+
+    >>> merged([(7, 9), (1, 3), (4, 5)])
+    ((1, 5), (7, 9))
+    """
+    found: list[Range] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def without(whole: Range, holes: Iterable[Range]) -> tuple[Range, ...]:
+    """What is left of a range; the holes are merged ones inside of it.
+
+    >>> without((0, 9), [(0, 0), (4, 5)])
+    ((1, 3), (6, 9))
+    """
+    low, high = whole
+    left: list[Range] = []
+    for first, last in holes:
+        if low < first:
+            left.append((low, first - 1))
+        low = last + 1
+    if low <= high:
+        left.append((low, high))
+    return tuple(left)
+
+
+def span(packed: bytes, prefix: int) -> Range:
+    """The first and the last number of a network.
+
+    >>> span(bytes([0, 0, 1, 0]), 24)
+    (256, 511)
+    """
+    first = int.from_bytes(packed, "big")
+    return first, first | ((1 << (len(packed) * 8 - prefix)) - 1)
+
+
+_RESERVED = (
+    ("0.0.0.0/8", "unspecified"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "class E and broadcast"),
+    ("::/128", "unspecified"),
+    ("::1/128", "loopback"),
+    ("::ffff:0:0/96", "IPv4 written as IPv6"),
+    ("fd6e:6574:6c6f:6f6d::/64", "netloom's own, on every node"),
+    ("fe80::/10", "link-local"),
+    ("ff00::/8", "multicast"),
+)
+
+
+_SPANS = tuple(
+    (len(packed), *span(packed, prefix), f"{cidr} ({what})")
+    for cidr, what in _RESERVED
+    for packed, prefix in (packed_network(cidr),)
+)
+
+
+def reserved_part(packed: bytes, prefix: int) -> str | None:
+    """The reserved network that a network shares addresses with, for an error's text.
+
+    >>> reserved_part(bytes([126, 0, 0, 0]), 7)
+    '127.0.0.0/8 (loopback)'
+    """
+    low, high = span(packed, prefix)
+    for size, first, last, name in _SPANS:
+        if size == len(packed) and first <= high and low <= last:
+            return name
+    return None
+
+
+def borders(width: int, prefix: int, network: int) -> tuple[tuple[int, str], ...]:
+    """The addresses at a network's ends that have a meaning of their own, for a width in bytes.
+
+    RFC 3021 (/31) and RFC 6164 (/127) give them to hosts, and a single address has no ends.
+    """
+    if width == 4 and prefix < 31:
+        return (network, "network address"), (network + (1 << (32 - prefix)) - 1, "broadcast address")
+    if width == 16 and prefix < 127:
+        return ((network, "subnet-router anycast address"),)
+    return ()
+
 
 Family: TypeAlias = Literal[4, 6]
 Strategy: TypeAlias = Literal["sequential", "random", "embedded"]
@@ -196,3 +282,66 @@ def by_family(pools: Sequence[Pool]) -> list[tuple[Family, list[Pool]]]:
 
 def _family(pool: Pool) -> Family:
     return pool.family
+
+
+def network_of(what: str, text: str) -> tuple[bytes, int]:
+    """A network and its prefix length, all bits if it has none. `what` begins the sentence of an error."""
+    try:
+        packed, prefix = packed_cidr(text)
+    except InvalidObject as cause:
+        raise InvalidConfig(
+            f"{what} {shortened(text)!r} is no network such as 10.1.0.0/24: {cause}",
+            discreet=f"{what.rstrip(':')} is no network such as 10.1.0.0/24",
+        ) from None
+    bits = len(packed) * 8
+    value = int.from_bytes(packed, "big")
+    meant = value >> (bits - prefix) << (bits - prefix)
+    if value != meant:
+        network = f"{shown_ip(meant.to_bytes(len(packed), 'big'))}/{prefix}"
+        raise InvalidConfig(
+            f"{what} {text} has bits set behind its prefix: for the network write {network}, "
+            f"for the one address {shown_ip(packed)}/{bits}"
+        )
+    return packed, prefix
+
+
+def gateway_of(text: str, cidr: str, packed: bytes, prefix: int) -> bytes:
+    gateway = _address(f"gateway of pool {cidr}", text)
+    low, high = span(packed, prefix)
+    value = int.from_bytes(gateway, "big")
+    if len(gateway) != len(packed):
+        raise InvalidConfig(f"gateway {text} is not of the family of its pool {cidr}")
+    if not low <= value <= high:
+        raise InvalidConfig(f"gateway {text} is not in its pool {cidr}: give one that is, or none")
+    for border, meaning in borders(len(packed), prefix, low):
+        if value == border:
+            raise InvalidConfig(f"gateway {text} is the {meaning} of its pool {cidr}")
+    return gateway
+
+
+def exclusion_of(text: str, cidr: str, packed: bytes, whole: Range) -> Range:
+    """An address, a network, or a range with a dash. Not in the pool means a typo, not a wish."""
+    what = f"exclude of pool {cidr}:"
+    head, dash, tail = text.partition("-")
+    if dash:
+        first, last = _address(what, head.strip()), _address(what, tail.strip())
+        low, high = int.from_bytes(first, "big"), int.from_bytes(last, "big")
+        if len(first) != len(last) or low > high:
+            wrong = "does not run from an address to a later one"
+            raise InvalidConfig(f"{what} {shortened(text)!r} {wrong}", discreet=f"{what} a range {wrong}")
+    else:
+        first, prefix = network_of(what, text)
+        low, high = span(first, prefix)
+    if len(first) != len(packed) or low < whole[0] or high > whole[1]:
+        wrong = "is not in the pool, or not all of it"
+        raise InvalidConfig(f"{what} {shortened(text)!r} {wrong}", discreet=f"{what} an entry {wrong}")
+    return low, high
+
+
+def _address(what: str, text: str) -> bytes:
+    try:
+        return packed_ip(text)
+    except InvalidObject:
+        raise InvalidConfig(
+            f"{what} {shortened(text)!r} is no IP address", discreet=f"{what.rstrip(':')} is no IP address"
+        ) from None

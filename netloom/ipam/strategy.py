@@ -1,17 +1,20 @@
-"""How a pool chooses among its vacant addresses.
-
-A strategy names one address, or None if the pool has none that is vacant; it changes nothing. Each tries
-a few addresses by name first, which nearly always does, and searches only if those are taken.
-"""
+"""One attachment's addresses: those that were asked for, else what the pool's strategy chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from random import randrange
 
-from .embedding import SLOTS, embedded
-from .pool import Strategy
-from .vacancy import Vacancies
+from msgspec import Struct
+
+from ..cni import CNIError, InvalidConfig, InvalidEnvironment, TryAgainLater
+from ..cni.names import shortened
+from ..kernel.errors import InvalidObject
+from ..kernel.values import packed_cidr, shown_ip
+from .holdings import HELD, Holdings, Resting, Vacancies, longest_resting, resting_since
+from .pool import Family, Pool, Strategy, by_family
+from .usage import shortage, usage
 
 _TRIES = 4
 
@@ -57,3 +60,190 @@ STRATEGIES: Mapping[Strategy, Callable[[Vacancies, tuple[str, ...]], bytes | Non
     "random": random,
     "embedded": by_identity,
 }
+
+
+SLOTS = 16
+
+_BASIS = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+_MASK = 0xFFFFFFFFFFFFFFFF
+_HASH_NIBBLES = 16
+
+
+def embedded(identity: tuple[str, ...], host_bits: int) -> int | None:
+    """The host part of an identity with an empty slot; None if there is no identity, or no room for one.
+
+    It is counted in nibbles, one digit of an IPv6 address each. The fields of an identity share them in equal
+    parts (the first ones get the remainder), each filled with a hash of its field; the last nibble is a slot
+    for identities that agree in all fields. A /64 with three fields is 5 + 5 + 5 + 1.
+
+    >>> hex(embedded(("shop", "web", "nginx"), 64))
+    '0x9767bd2a92d30c80'
+    """
+    room = host_bits // 4 - 1
+    if room < 1 or not identity:
+        return None
+    if room < len(identity):  # not a nibble for each: together they still tell one from another
+        identity = ("\0".join(identity),)
+    each, left = divmod(room, len(identity))
+    host = 0
+    for place, field in enumerate(identity):
+        nibbles = each + (place < left)
+        host = host << (4 * nibbles) | _folded(fnv1a(field), min(nibbles, _HASH_NIBBLES))
+    return host << 4
+
+
+@lru_cache(maxsize=1024)
+def fnv1a(text: str) -> int:
+    """FNV-1a, 64 bits.
+
+    >>> hex(fnv1a("foobar"))
+    '0x85944171f73967e8'
+    """
+    value = _BASIS
+    for byte in text.encode("utf-8", "surrogatepass"):
+        value = (value ^ byte) * _PRIME & _MASK
+    return value
+
+
+def _folded(value: int, nibbles: int) -> int:
+    """All bits of a hash in fewer. Its top ones alone are the same for `web-1` and `web-2`."""
+    bits = 4 * nibbles
+    folded = 0
+    while value:
+        folded ^= value & ((1 << bits) - 1)
+        value >>= bits
+    return folded
+
+
+class Exhausted(TryAgainLater):
+    """Every address of a family is held, or has not rested long enough."""
+
+
+class Taken(CNIError):
+    """An address that was asked for by name is held by another attachment.
+
+    The code is given to each error and not to the class: a class that declares a code speaks for it
+    in `from_code`, and 101 may mean anything in another plugin.
+    """
+
+    CODE = 101
+
+    def __init__(self, msg: str, details: str = "") -> None:
+        super().__init__(msg, details, code=self.CODE)
+
+
+def requested_addresses(
+    args_ip: str | None, args_cni_ips: Sequence[str], capability_ips: Sequence[str], pools: Sequence[Pool]
+) -> tuple[bytes, ...]:
+    """All that were asked for, each once, in the order of asking.
+
+    `args_ip` is the value of `IP=` in `CNI_ARGS`: one address, or several with commas between them. A
+    prefix length may stand behind an address and is ignored, as host-local does: the pool knows it.
+    """
+    found: dict[bytes, None] = {}
+    ways: tuple[tuple[str, type[CNIError], Sequence[str]], ...] = (
+        ("IP in CNI_ARGS", InvalidEnvironment, args_ip.split(",") if args_ip else ()),
+        ("args.cni.ips", InvalidConfig, args_cni_ips),
+        ("the capability ips", InvalidConfig, capability_ips),
+    )
+    for way, kind, texts in ways:
+        for text in texts:
+            try:
+                ip, _ = packed_cidr(text.strip())
+            except InvalidObject:
+                raise kind(
+                    f"{way}: {shortened(text)!r} is no IP address", discreet=f"{way}: no IP address"
+                ) from None
+            pool_of(ip, pools, kind, f"{way}: ")
+            found[ip] = None
+    return tuple(found)
+
+
+def pool_of(ip: bytes, pools: Sequence[Pool], kind: type[CNIError] = InvalidConfig, lead: str = "") -> Pool:
+    """The pool that may give an address; an error of the given kind says why none may."""
+    for pool in pools:
+        if ip in pool:
+            return pool
+    reason = next((pool.refusal(ip) for pool in pools if pool.covers(ip)), "is in none of the pools")
+    cidrs = ", ".join(pool.cidr for pool in pools)
+    raise kind(f"{lead}{shown_ip(ip)} {reason}", f"the network's pools are {cidrs}")
+
+
+class Allocation(Struct, frozen=True):
+    """`rested` are the seconds for which it rested, if it goes again before its rest is over."""
+
+    ip: bytes
+    pool: Pool
+    rested: float | None
+
+
+def allocate(
+    pools: Sequence[Pool],
+    requested: Sequence[bytes],
+    holdings: Holdings,
+    *,
+    scope: str,
+    now: float,
+    cooldown: float,
+    identity: tuple[str, ...],
+) -> tuple[Allocation, ...]:
+    """The addresses of an attachment, IPv4 first. Who calls writes them down in the same transaction.
+
+    `now` is in seconds since boot. An address that was released rests for `cooldown` seconds, unless it
+    is asked for by name, or there is no other and it has rested for a tenth of that.
+    """
+    since = resting_since(now, cooldown)
+    named = {ip: pool_of(ip, pools) for ip in requested}
+    found: list[Allocation] = []
+    moves: list[Allocation] = []
+    for family, own in by_family(pools):
+        asked = [
+            _by_name(ip, pool, holdings, scope, now, since)
+            for ip, pool in named.items()
+            if pool.family == family
+        ]
+        if asked:
+            found += asked
+            continue
+        chosen = _by_strategy(own, holdings, scope, since, identity)
+        if chosen is None:
+            chosen = _early(family, own, holdings, scope, now, cooldown)
+        elif chosen.pool.strategy == "sequential":
+            moves.append(chosen)
+        found.append(chosen)
+    for it in moves:
+        holdings.move_cursor(scope, it.pool.cidr, it.ip)
+    return tuple(found)
+
+
+def _by_name(ip: bytes, pool: Pool, holdings: Holdings, scope: str, now: float, since: float) -> Allocation:
+    released = holdings.released_at(scope, ip)
+    if released == HELD:
+        raise Taken(
+            f"{shown_ip(ip)} was asked for by name, and {holdings.holder(scope, ip)} holds it",
+            f"ask for another, or detach who holds it; `netloom explain {shown_ip(ip)}` tells since when",
+        )
+    if released <= since:
+        return Allocation(ip, pool, None)
+    return Allocation(ip, pool, Resting(released, ip, pool).rested(now))
+
+
+def _by_strategy(
+    pools: Sequence[Pool], holdings: Holdings, scope: str, since: float, identity: tuple[str, ...]
+) -> Allocation | None:
+    for pool in pools:
+        ip = STRATEGIES[pool.strategy](Vacancies(pool, holdings, scope, since), identity)
+        if ip is not None:
+            return Allocation(ip, pool, None)
+    return None
+
+
+def _early(
+    family: Family, pools: Sequence[Pool], holdings: Holdings, scope: str, now: float, cooldown: float
+) -> Allocation:
+    oldest = longest_resting(pools, holdings, scope)
+    if oldest is None or oldest.ready_in(now, cooldown) > 0:
+        counted = usage(pools, holdings, scope, now, cooldown)
+        raise Exhausted(str(shortage(family, counted, oldest, now, cooldown)))
+    return Allocation(oldest.ip, oldest.pool, oldest.rested(now))

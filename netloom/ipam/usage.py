@@ -8,12 +8,8 @@ from random import randrange
 
 from msgspec import Struct
 
-from .holdings import Holdings, resting_since
-from .pool import Family, Pool, by_family
-from .pressure import Resting, longest_resting
-from .ranges import merged
-from .reserved import borders
-from .vacancy import Vacancies
+from .holdings import Holdings, Resting, Vacancies, longest_resting, resting_since
+from .pool import Family, Pool, borders, by_family, merged
 
 _TRIES = 4
 
@@ -99,7 +95,7 @@ def shortage(
 
 
 def in_words(held: int, resting: int, orphaned: int) -> str:
-    """What addresses are that are not free. Nobody looks for orphaned links by himself."""
+    """The addresses that are not free. It names orphaned links, since no operator looks for them unasked."""
     links = "an orphaned link has" if orphaned == 1 else "orphaned links have"
     return f"{held} held and {resting} resting" + (f", and {orphaned} that {links}" if orphaned else "")
 

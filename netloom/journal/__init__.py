@@ -11,15 +11,15 @@ from ..cni.lazy import lazily
 from .errors import Closed, Damaged, InUse, JournalError, NewerSchema, NotMigrated, Unwritable
 from .file import boottime, empty, in_memory, read_only
 from .ledger import Ledger
-from .records import EVENTS, Attachment, Operation, Place, Port, State
+from .records import EVENTS, Attachment, AttachmentPlace, Operation, Port, State
 
 if TYPE_CHECKING:
     from .journal import Answer, Journal
 
 __all__ = [
-    "EVENTS", "Answer", "Attachment", "Closed", "Damaged", "InUse", "Journal", "JournalError", "Ledger",
-    "NewerSchema", "NotMigrated", "Operation", "Place", "Port", "State", "Unwritable", "boottime", "empty",
-    "in_memory", "read_only",
+    "EVENTS", "Answer", "Attachment", "AttachmentPlace", "Closed", "Damaged", "InUse", "Journal",
+    "JournalError", "Ledger", "NewerSchema", "NotMigrated", "Operation", "Port", "State", "Unwritable",
+    "boottime", "empty", "in_memory", "read_only",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Copies of the journal: whole, durable, and made beside whoever writes it.
+"""Copies of the journal: whole, durable, and made while the agent writes it.
 
 A copy appears under its name when it is complete and on disk, and not before. Those that the agent keeps by
 itself, before it changes the journal's tables, are named after the schema that they have.
@@ -7,14 +7,16 @@ itself, before it changes the journal's tables, are named after the schema that 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import sqlite3
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 
-from .causes import Locked, name_of, reason
-from .spare import replacing
+from ..cni.files import sync_directory
+from .errors import Locked, name_of, reason
 
 _KEPT = 5
 _KEPT_NAME = re.compile(r"\.backup-\d+")
@@ -48,7 +50,7 @@ def _fill(spare: str, connection: sqlite3.Connection) -> None:
         with closing(sqlite3.connect(spare, isolation_level=None)) as target:
             target.execute("PRAGMA journal_mode = OFF")  # what fails is thrown away as a whole
             pour(connection, target)
-            # One file, that can be read from a disk which nobody may write to.
+            # One file, which can be read from a read-only disk.
             target.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.DatabaseError as cause:
         if _is_of_reading(cause):
@@ -58,7 +60,7 @@ def _fill(spare: str, connection: sqlite3.Connection) -> None:
 
 
 def pour(connection: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """All of a database into another. Python would try again for ever while somebody has either locked."""
+    """Copies all of a database into another. Without a deadline, Python would retry a locked one for ever."""
     deadline = time.monotonic() + _PATIENCE
 
     def look(status: int, _left: int, _all: int) -> None:
@@ -69,7 +71,7 @@ def pour(connection: sqlite3.Connection, target: sqlite3.Connection) -> None:
 
 
 def _is_of_reading(cause: sqlite3.DatabaseError) -> bool:
-    """The file that is written is new, and nobody else's: only the other one can be damaged or locked."""
+    """The file that is written is new and ours alone: only the other one can be damaged or locked."""
     return isinstance(cause, Locked) or name_of(cause) in _OF_READING
 
 
@@ -123,3 +125,58 @@ def schema_of(backup: str) -> int:
 
 def _number_of(copy: str) -> int:
     return int(copy.rpartition("-")[2])
+
+
+# What SQLite may leave beside it.
+_BESIDE = ("-journal", "-wal", "-shm")
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def name_of_spare(path: str) -> str:
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}.netloom-new")
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """A spare file to write to, empty at first. It takes the place of `path` when it is whole and on disk.
+
+    If the block fails, the spare file is gone, and `path` is as it was. The spare's name is always the same,
+    so that the next run reuses what a killed process left; a lock tells that from one that is being written.
+    """
+    spare = name_of_spare(path)
+    fd = _held(spare)
+    try:
+        for it in _BESIDE:
+            with suppress(FileNotFoundError):
+                os.unlink(spare + it)
+        os.ftruncate(fd, 0)
+        yield spare
+        os.fsync(fd)
+        os.rename(spare, path)
+    except BaseException:
+        for it in ("", *_BESIDE):
+            with suppress(OSError):
+                os.unlink(spare + it)
+        raise
+    finally:
+        os.close(fd)
+    sync_directory(os.path.dirname(path) or ".")
+
+
+def _held(spare: str) -> int:
+    """A locked descriptor of the file at that path: its former holder may just have renamed it."""
+    while True:
+        fd = os.open(spare, _FLAGS, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.lstat(spare)):
+                    return fd
+        except BlockingIOError:
+            os.close(fd)
+            raise OSError(errno.EBUSY, "another process is writing it", spare) from None
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)

@@ -17,10 +17,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from ..cni.spot import placed
+from ..cni.wire import placed
 from . import schema
-from .causes import reason
-from .errors import JournalError
+from .errors import JournalError, reason
 from .verification import Fault, columns, faults, tables
 
 _OPERATIONS = "operation"

@@ -1,4 +1,4 @@
-"""The journal's file: opened for writing or for looking, and what its errors mean."""
+"""The journal's file: opening it to write or to read, checkpoints, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -7,19 +7,32 @@ import sqlite3
 import time
 from contextlib import closing, suppress
 
-from ..failpoints import reach
-from . import backup, manner, schema
-from .causes import Locked, is_damage, is_read_only, name_of, reason
-from .errors import Damaged, JournalError, Missing, NotMigrated, ReadOnly, Unreadable, Unwritable
-from .kinds import require_database
+from ..failpoints import failpoint
+from . import backup, schema
+from .errors import (
+    Damaged,
+    JournalError,
+    Locked,
+    MissingJournal,
+    NotMigrated,
+    ReadOnly,
+    Unreadable,
+    Unwritable,
+    is_damage,
+    is_read_only,
+    name_of,
+    reason,
+)
+from .file_type import require_database
 from .ledger import Ledger
+from .lock import locked
 
 # What SQLite calls a commit that waits for the disk.
 DURABLE = "FULL"
 
 
 def opened(path: str) -> sqlite3.Connection:
-    with suppress(Missing):
+    with suppress(MissingJournal):
         require_database(path)
     with suppress(OSError):  # SQLite will say what is wrong
         # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
@@ -36,7 +49,7 @@ def opened(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         _migrate(connection, path, version)
-        # Whoever was before us may have left a WAL that fills the disk.
+        # The agent before us may have left a WAL that fills the disk.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         os.chmod(path, 0o600)
@@ -59,10 +72,10 @@ def _migrate(connection: sqlite3.Connection, path: str, version: int) -> None:
             backup.keep(connection, path, version)
         except OSError as cause:
             raise Unwritable(f"no copy of {path} can be kept, and so it is not changed: {cause}") from None
-        reach("migration.kept")
+        failpoint("migration.kept")
     _step(connection, path, version)
     if 0 < version < schema.VERSION:
-        reach("migration.done")
+        failpoint("migration.done")
 
 
 def _step(connection: sqlite3.Connection, path: str, version: int) -> None:
@@ -78,9 +91,9 @@ def _step(connection: sqlite3.Connection, path: str, version: int) -> None:
 
 
 def read_only(path: str) -> sqlite3.Connection:
-    """For looking at it, beside an agent or without one. Raises `JournalError`.
+    """To read it, beside an agent or without one. Raises `JournalError`.
 
-    Of one that an older agent writes, a copy as we would have it; the file stays as it is.
+    A journal of an older schema is migrated in memory; the file stays as it is.
     """
     connection, version = as_it_is(path)
     try:
@@ -100,18 +113,18 @@ def _quoted(path: str) -> str:
 
 
 def as_it_is(path: str, *, is_copy: bool = False) -> tuple[sqlite3.Connection, int]:
-    """For looking at the file itself, and its schema. Raises `JournalError`.
+    """Opens the file itself to read it, and gives its schema. Raises `JournalError`.
 
-    Of a copy, which no agent writes, nothing is left beside it: SQLite would make a log for its own use.
+    `is_copy`: no agent writes it, so that SQLite must leave no WAL beside it.
     """
     require_database(path)
-    how = manner.of(path, is_copy=is_copy)
+    how = reading_mode(path, is_copy=is_copy)
     try:
         connection = sqlite3.connect(
             f"file:{_quoted(path)}?{how}", uri=True, isolation_level=None, timeout=5, check_same_thread=False
         )
         try:
-            if how == manner.ALONE:
+            if how == ALONE:
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             return connection, schema.require_known(connection, path)
         except BaseException:
@@ -154,5 +167,64 @@ def explained(path: str, cause: sqlite3.DatabaseError, *, reading: bool = False)
 
 
 def boottime() -> float:
-    """Seconds since boot, asleep or not. No clock that somebody sets changes it."""
+    """Seconds since boot, suspended time included. Setting the clock does not change it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+_BESIDE = "mode=ro"
+# No process changes the file: without locks, and without a WAL.
+_STILL = "mode=ro&immutable=1"
+# No other process has it open. `unix-none` makes no locks: an exclusive one keeps the WAL's index in memory.
+ALONE = "mode=ro&vfs=unix-none"
+
+# Of SQLite's header: the file's version for who reads it. 2: it has a log.
+_VERSION, _WITH_LOG = 19, 2
+
+
+def reading_mode(path: str, *, is_copy: bool) -> str:
+    """How SQLite opens a file to read it, so that it leaves nothing beside it.
+
+    A file in WAL mode makes SQLite create a WAL and an index, even to read it, and a reader may not remove
+    them.
+    """
+    has_log, has_index = (os.path.exists(path + ending) for ending in ("-wal", "-shm"))
+    if not has_log:
+        return _STILL if _is_read_only(path) or (is_copy and _wants_log(path)) else _BESIDE
+    # A process that has it open has an index (-shm) beside it.
+    return ALONE if is_copy and not has_index else _BESIDE
+
+
+def _is_read_only(path: str) -> bool:
+    """A disk on which SQLite cannot make what it needs."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _wants_log(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            header = file.read(_VERSION + 1)
+    except OSError:
+        return False
+    return header[_VERSION:] == bytes([_WITH_LOG])
+
+
+def checkpoint(path: str) -> None:
+    """Writes the WAL into the file, if no agent has the journal. Reports no errors: others judge the file.
+
+    A killed agent leaves a WAL. A copy of the file alone would miss what is in it, and a file that is put in
+    the journal's place would be mixed with it.
+    """
+    if not os.path.exists(path) or not os.path.exists(f"{path}-wal"):
+        return
+    with suppress(JournalError, sqlite3.DatabaseError):
+        lock = locked(path)
+        try:
+            require_database(path)
+            with closing(sqlite3.connect(path, isolation_level=None, timeout=5)) as connection:
+                # The last connection that closes removes the WAL.
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            os.close(lock)

@@ -2,7 +2,7 @@
 
 A disk takes a quarter of a millisecond to make a transaction durable, whether there is one change
 in it or fifty. So changes wait in one queue; the thread takes all that wait, gives each a savepoint
-of its own, and commits them together. Who asked is told after the commit, never before.
+of its own, and commits them together. The caller gets the answer after the commit, never before.
 
 A `change` that was answered survives the loss of power: WAL with `synchronous=FULL`. A `note` that was
 answered survives the end of the process only. That is all that a mark of what is about to be done to the
@@ -22,17 +22,16 @@ from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
 
-from ..failpoints import reach
+from ..failpoints import failpoint
 from ..waiting import until_done
 from . import file, search
-from .astray import Astray
-from .causes import NotCheckpointed, name_of
-from .errors import Closed, Damaged, JournalError
+from .errors import Closed, Damaged, JournalError, NotCheckpointed, name_of
 from .file import as_it_is, explained, opened, read_only, was_not_kept
 from .ledger import Ledger
 from .lock import locked
+from .moved_file import MovedFile
 from .records import Operation
-from .taking_back import take_back
+from .rollback import roll_back
 from .verification import require_whole
 
 T = TypeVar("T")
@@ -45,13 +44,13 @@ _LOG_TOGETHER = 64
 _LOG_LATEST = 1.0
 # So many wait for a disk that takes nothing; of more, the oldest are dropped.
 _WAITING = 1000
-# After so many commits, the WAL is folded into the file as soon as nothing else is to be done; after so many
-# more, at once. SQLite would do it, too, and say nothing if it fails.
-_FOLD_AFTER, _FOLD_LATEST = 200, 2000
+# After so many commits, the WAL gets a checkpoint as soon as nothing else is to be done; after so many, at
+# once. SQLite would do it, too, but would not report a failure.
+_CHECKPOINT_AFTER, _CHECKPOINT_LATEST = 200, 2000
 
 
 class Answer(Future[T]):
-    """Of a change or a question: `await` it, or ask for its `result`."""
+    """The answer to a change or a question: `await` it, or ask for its `result`."""
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._awaited().__await__()
@@ -87,7 +86,7 @@ class _Reader:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Before anybody asks: by then, another file may be at the path."""
+        """At once, and not at the first question: another file may be at the path then."""
         self._connection = read_only(self._path)
 
     def ask(self, question: Change[T]) -> T:
@@ -108,7 +107,7 @@ class Journal:
     def __init__(self, path: str, *, lent_with: int = 0) -> None:
         """Takes the journal; no other process can, until it is closed or its process ends.
 
-        `lent_with` is the schema that it had when we gave it to one that did not keep it: see `taking_back`.
+        `lent_with` is the schema that it had when we gave it to one that did not keep it: see `rollback`.
         """
         self.path = path
         # Nothing in it is a nudge: there is something else to look at.
@@ -137,10 +136,10 @@ class Journal:
         self._lock_fd = locked(path)
         try:
             if lent_with:
-                take_back(path, lent_with)
+                roll_back(path, lent_with)
             self._connection = opened(path)
             (self.schema,) = self._connection.execute("PRAGMA user_version").fetchone()
-            self._astray = Astray(path, os.stat(path))
+            self._moved_file = MovedFile(path, os.stat(path))
             self._glance.open()
             self._survey.open()
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
@@ -209,22 +208,22 @@ class Journal:
 
     def is_in_place(self) -> bool:
         """Whether the file that we write is the one at its path."""
-        return self._astray.is_in_place()
+        return self._moved_file.is_in_place()
 
     def where(self) -> str:
-        """Of a file that is not in place: where all of it can be had from by now; empty if it cannot."""
-        return self._astray.where()
+        """For a file that is not in place: the file or the copy that has all of it, or empty."""
+        return self._moved_file.where()
 
     def save(self) -> None:
-        """For a file that is not in place: what is in the log goes to the file. Nobody waits for it.
+        """For a file that is not in place: writes the WAL into the file, in the background.
 
-        To be done again and again: of what is written from now on, the log may have a part, too.
+        Call it again and again: later changes go to the WAL, too.
         """
         if self._saving is None or self._saving.done():
-            self._saving = self._asked(_Job(lambda ledger: self._astray.save(ledger.connection)))
+            self._saving = self._asked(_Job(lambda ledger: self._moved_file.save(ledger.connection)))
 
     def log(self, operation: Operation) -> None:
-        """Goes to disk with the next change, or soon without one. Nobody waits for it."""
+        """Goes to disk with the next change, or soon without one. The caller does not wait."""
         with self._lock:
             self._operations.append(operation)
             if len(self._operations) == 1:
@@ -237,7 +236,7 @@ class Journal:
             return list(self._operations)
 
     def flush(self) -> Answer[None]:
-        """Answered when all that was logged is on disk: whoever reads the file then misses nothing.
+        """Answered when all that was logged is on disk, for a reader of the file.
 
         `Unwritable` if the disk does not take it. Where nothing waits, nothing is written.
         """
@@ -253,13 +252,13 @@ class Journal:
         self._thread.join()
         self._glance.close()
         self._survey.close()
-        is_astray = not self.is_in_place()
-        if is_astray:
-            self._astray.save(self._connection, is_last=True)
+        has_moved = not self.is_in_place()
+        if has_moved:
+            self._moved_file.save(self._connection, is_last=True)
         with suppress(sqlite3.Error):
             self._connection.close()
-        if is_astray:
-            self._astray.tidy()
+        if has_moved:
+            self._moved_file.tidy()
         os.close(self._lock_fd)
 
     def _read(self, reader: _Reader, question: Change[T]) -> T:
@@ -290,8 +289,8 @@ class Journal:
                     self._answer(job)
             for job in jobs:
                 _tell(job)
-            if self._commits >= (_FOLD_AFTER if self._jobs.empty() else _FOLD_LATEST):
-                self._fold()
+            if self._commits >= (_CHECKPOINT_AFTER if self._jobs.empty() else _CHECKPOINT_LATEST):
+                self._checkpoint()
 
     def _ripe(self, *, idle: bool) -> list[Operation]:
         """Operations to log: when nothing else is to be done, when many wait, or one for long."""
@@ -318,7 +317,7 @@ class Journal:
             self._connection.execute(f"PRAGMA synchronous = {file.DURABLE if wait else 'NORMAL'}")
             self._waits_for_disk = wait
 
-    def _fold(self, how: str = "PASSIVE") -> None:
+    def _checkpoint(self, how: str = "PASSIVE") -> None:
         try:
             self._connection.execute(f"PRAGMA wal_checkpoint({how})")
         except sqlite3.DatabaseError as cause:
@@ -377,7 +376,8 @@ class Journal:
             self._is_doubtful = True
             self._overwrite()
         if name_of(cause) == "SQLITE_FULL":
-            self._fold("TRUNCATE")  # it may be the WAL itself that fills the disk: the next one has space
+            # The WAL itself may fill the disk: after a checkpoint, the next change has space.
+            self._checkpoint("TRUNCATE")
         with self._lock:  # the log of what happened can wait for better days, but not without end
             if not self._closing:
                 waiting = [*operations, *self._operations]
@@ -397,7 +397,7 @@ class Journal:
             self._require_no_doubt()
             self._wait_for_disk(bool(operations) or any(job.durable for job in jobs))
             connection.execute("BEGIN IMMEDIATE")
-            reach("journal.begun")
+            failpoint("journal.begun")
             if len(jobs) == 1 and not operations:
                 jobs[0].value = jobs[0].change(Ledger(connection))  # alone, it needs no savepoint
             else:
@@ -407,9 +407,9 @@ class Journal:
                 Ledger(connection).record(operations)
             if self._dropped is not None:
                 search.note_gap(Ledger(connection), *self._dropped)
-            reach("journal.written")
+            failpoint("journal.written")
             connection.execute("COMMIT")
-            reach("journal.committed")
+            failpoint("journal.committed")
         except Exception as cause:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")

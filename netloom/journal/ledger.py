@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import astuple, fields
 
 from ..cni import AttachmentKey
-from .records import Attachment, Operation, Place, Port, State
-from .rows import typed
+from .records import Attachment, AttachmentPlace, Operation, Port, State, typed
 
 T = TypeVar("T")
 
@@ -30,6 +29,12 @@ _OPERATION = tuple(field.name for field in fields(Operation))
 OPERATIONS_KEPT = 20000
 # Values of one question.
 _AT_A_TIME = 500
+# By the index alone, one step a scope: there are few of them, and very many addresses.
+_SCOPES = (
+    "WITH RECURSIVE known (scope) AS (SELECT min(scope) FROM address UNION ALL "
+    "SELECT (SELECT min(scope) FROM address WHERE scope > known.scope) FROM known WHERE scope IS NOT NULL) "
+    "SELECT scope FROM known WHERE scope IS NOT NULL"
+)
 
 
 class Ledger:
@@ -64,12 +69,12 @@ class Ledger:
         query = "SELECT rank, netns, netns_cookie FROM attachment WHERE netns_device = ? AND netns_inode = ?"
         return typed(self.connection.execute(query, (device, inode)).fetchall(), list[tuple[int, str, int]])
 
-    def places(self, network: str | None = None) -> list[Place]:
+    def places(self, network: str | None = None) -> list[AttachmentPlace]:
         among, values = ("", ()) if network is None else (" WHERE network = ?", (network,))
         rows = self.connection.execute(f"{_PLACE} FROM attachment{among} ORDER BY id", values)
         return [_place(row) for row in rows]
 
-    def place(self, host_link: str) -> Place | None:
+    def place(self, host_link: str) -> AttachmentPlace | None:
         row = self.connection.execute(
             f"{_PLACE} FROM attachment WHERE host_link = ?", (host_link,)
         ).fetchone()
@@ -94,9 +99,7 @@ class Ledger:
         query = "SELECT 1 FROM attachment WHERE host_link = ?"
         return self.connection.execute(query, (host_link,)).fetchone() is not None
 
-    def reserve(
-        self, attachment: Attachment, scope: str, ips: Sequence[bytes], ports: Sequence[Port] = ()
-    ) -> int:
+    def reserve(self, attachment: Attachment, ips: Sequence[bytes], ports: Sequence[Port] = ()) -> int:
         """A pending attachment with its addresses and ports: there is no moment at which one is without."""
         number = self.connection.execute(_INSERT, astuple(attachment)[1:]).lastrowid
         assert number is not None
@@ -106,10 +109,12 @@ class Ledger:
                 "INSERT INTO address (scope, ip, attachment, allocated, released) VALUES (?, ?, ?, ?, NULL) "
                 "ON CONFLICT (scope, ip) DO UPDATE SET attachment = excluded.attachment, "
                 "allocated = excluded.allocated, released = NULL WHERE attachment IS NULL",
-                (scope, ip, number, attachment.created),
+                (attachment.address_scope, ip, number, attachment.created),
             )
             if taken.rowcount != 1:
-                raise sqlite3.IntegrityError(f"address {ip.hex()} of {scope!r} is held already")
+                raise sqlite3.IntegrityError(
+                    f"address {ip.hex()} of {attachment.address_scope!r} is held already"
+                )
         self.connection.executemany(
             f"INSERT INTO port ({', '.join(_PORT)}, attachment) VALUES (?, ?, ?, ?, ?, ?)",
             [(*astuple(port), number) for port in ports],
@@ -129,7 +134,7 @@ class Ledger:
         self.connection.execute("UPDATE attachment SET plan = ? WHERE id = ?", (plan, number))
 
     def forget(self, number: int, *, resting_since: float | None) -> None:
-        """An attachment is gone. Its addresses rest, or, if nobody was ever told of them, are free."""
+        """An attachment is gone. Its addresses rest, or are free if no caller ever got them."""
         if resting_since is None:
             self.connection.execute("DELETE FROM address WHERE attachment = ?", (number,))
         else:
@@ -209,6 +214,10 @@ class Ledger:
             )
             found.update(typed(row, tuple[bytes, int]) for row in rows)
         return found
+
+    def scopes(self) -> list[str]:
+        """In which addresses are held, or rest."""
+        return typed([it for (it,) in self.connection.execute(_SCOPES)], list[str])
 
     def count_held(self) -> tuple[int, int]:
         """How many IPv4 and how many IPv6 addresses are held."""
@@ -323,6 +332,6 @@ def _attachment(row: tuple[object, ...]) -> Attachment:
     return typed(dict(zip(_COLUMNS, row, strict=True)), Attachment)
 
 
-def _place(row: tuple[object, ...]) -> Place:
+def _place(row: tuple[object, ...]) -> AttachmentPlace:
     number, network, container_id, ifname, *rest = row
-    return typed([number, (network, container_id, ifname), *rest], Place)
+    return typed([number, (network, container_id, ifname), *rest], AttachmentPlace)

@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from ..cni.files import make_directories, read_document
 from .errors import InUse, LockNotAFile, Unwritable
-from .kinds import other_than_file
+from .file_type import other_than_file
 
-# Without waiting for whoever might write to a FIFO, and without becoming the terminal's process.
+# Without waiting for the other end of a FIFO, and without getting a controlling terminal.
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -84,7 +84,7 @@ def _write_number(fd: int) -> None:
 
 
 def holder(path: str) -> int | None:
-    """The process that has the journal at a path; None if nobody has, or nobody who can be seen from here.
+    """The process that holds the journal at a path; None if there is no such process that we can see.
 
     It has left its number in the lock's file; that it still holds the lock is the kernel's word. If the file
     was deleted under it, the process still has it open, and holds the lock.

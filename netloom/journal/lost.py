@@ -14,31 +14,31 @@ from collections.abc import Collection, Iterable
 from contextlib import closing
 from typing import NamedTuple
 
-from .astray import is_rescued, rescued
 from .backup import kept, replaced
 from .errors import JournalError
 from .file import as_it_is
 from .ledger import Ledger
-from .rows import seconds
+from .moved_file import is_rescued, rescued
+from .records import seconds
 
 _FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
 _UNGUARDED = "it does not know the containers that run, and their networks may stay incomplete"
 
 
-class Copy(NamedTuple):
+class JournalCopy(NamedTuple):
     """`latest` is the last moment that it knows of, in seconds since 1970."""
 
     path: str
     latest: float
 
 
-def copies(path: str) -> list[Copy]:
+def copies(path: str) -> list[JournalCopy]:
     """Those of the journal at `path` that can be read, the newest last."""
     return _readable([*kept(path), *rescued(path)])
 
 
 def newest(path: str) -> str:
-    """The newest copy; empty if there is none."""
+    """The newest copy; empty if there are no copies."""
     found = copies(path)
     return found[-1].path if found else ""
 
@@ -90,8 +90,8 @@ def advice_on_damage(path: str, *, runs: bool) -> str:
     )
 
 
-def _readable(files: Iterable[str]) -> list[Copy]:
-    found = [Copy(it, latest) for it in files if (latest := _latest_in(it)) is not None]
+def _readable(files: Iterable[str]) -> list[JournalCopy]:
+    found = [JournalCopy(it, latest) for it in files if (latest := _latest_in(it)) is not None]
     return sorted(found, key=lambda it: it.latest)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
 from ..cni import AttachmentKey
+from .errors import MalformedRow
 
-# Since 1970, or since boot. No calendar goes further; what does was written by somebody else.
+# Since 1970, or since boot. No calendar goes further: netloom does not write such a time.
 Seconds: TypeAlias = Annotated[float, Meta(gt=-1e11, lt=1e11)]
 State: TypeAlias = Literal["pending", "committed", "deleting"]
 
@@ -19,7 +21,8 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
     `rank` tells a namespace's interfaces apart; the first has 0. `netns_cookie` is known when it is
     committed: a namespace that has the inode of one that is gone has another. `created` counts seconds
-    since boot, which no clock's jump changes; `created_at` is for people.
+    since boot, which no clock's jump changes; `created_at` is for people. `mode` is the name of the mode that
+    made the plan; this version may not know it. Its addresses are unique in `address_scope`.
     """
 
     id: int = 0
@@ -42,6 +45,8 @@ class Attachment(Struct, frozen=True, kw_only=True):
     boot_id: str
     created: Seconds
     created_at: Seconds
+    mode: str
+    address_scope: str
 
     @property
     def key(self) -> AttachmentKey:
@@ -58,7 +63,7 @@ class Port(Struct, frozen=True, kw_only=True):
     port: int
 
 
-class Place(Struct, frozen=True, array_like=True):
+class AttachmentPlace(Struct, frozen=True, array_like=True):
     """Where an attachment is: what is needed to see whether it is still there."""
 
     id: int
@@ -104,6 +109,30 @@ class Operation(Struct, frozen=True, kw_only=True):
     reason: Literal["", "handover", "reboot"] = ""
 
 
-# An agent began and ended; put back what an attachment lost; laid its table down; released what nobody has
-# any more; did a DEL that was queued; took away what was left unfinished.
+# An agent started and stopped, repaired an attachment, laid its table down, released attachments whose
+# containers are gone, replayed a queued DEL, undid what was unfinished, restored a network's file.
 EVENTS = ("START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO", "RESTORE")
+
+
+T = TypeVar("T")
+
+
+def typed(values: Any, kind: type[T]) -> T:
+    """The values, checked to be of this type. Raises `MalformedRow`.
+
+    From a damaged file, SQLite returns whatever its pages have, such as rows of another table. A reader must
+    not take a number for a name: the file is damaged, and the error says so.
+
+    >>> typed([(1, "eth0")], list[tuple[int, str]])
+    [(1, 'eth0')]
+    """
+    try:
+        return msgspec.convert(values, kind, builtin_types=(bytes,))
+    except msgspec.ValidationError as error:
+        raise MalformedRow(f"a row is malformed: {error}") from None
+
+
+def seconds(value: object) -> float:
+    """The same for a time. netloom writes none that no calendar has."""
+    found: float = typed(value, Seconds)
+    return found

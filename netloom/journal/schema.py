@@ -126,6 +126,16 @@ _OPERATION_FACTS = (
     )
 )
 
+# How packets of an attachment move, and in what its addresses are unique. Before this step there was one
+# mode and one scope. An older netloom writes neither, and means these two;
+# it joins both tables and says `scope` for the address, so that the column here has another name.
+_MODES = (
+    "ALTER TABLE attachment ADD COLUMN mode TEXT NOT NULL DEFAULT 'routed';"
+    "ALTER TABLE attachment ADD COLUMN address_scope TEXT NOT NULL DEFAULT 'main';"
+    "UPDATE attachment SET address_scope = coalesce("
+    "  (SELECT address.scope FROM address WHERE address.attachment = attachment.id LIMIT 1), 'main');"
+)
+
 
 class Migration(NamedTuple):
     """A step, and the lowest version whose netloom can still work with a file that has taken it.
@@ -143,6 +153,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(_PORTS, 3),
     Migration(_OPERATIONS, 3),
     Migration(_OPERATION_FACTS, 3),
+    Migration(_MODES, 3),
 )
 VERSION = len(MIGRATIONS)
 
@@ -170,7 +181,7 @@ def _way_back(path: str) -> str:
 
 
 def _readable_by(connection: sqlite3.Connection, version: int) -> int:
-    """As whoever wrote the file has said in it."""
+    """The schema that the file says it has."""
     try:
         row = connection.execute("SELECT value FROM fact WHERE name = ?", (_READABLE_BY,)).fetchone()
     except sqlite3.OperationalError:  # it may have other tables

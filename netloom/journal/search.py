@@ -1,7 +1,6 @@
 """Finds in the journal what people name: containers, pods, namespaces, also of attachments that are gone.
 
-Beside `Ledger`, which knows what to ask for: these look through whole tables, for commands and for nobody on
-the way of an ADD.
+`Ledger` has what an ADD needs. These functions search whole tables, for commands only.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import msgspec
 
 from ..cni import AttachmentKey
 from .ledger import Ledger
-from .rows import seconds, typed
+from .records import seconds, typed
 
 _NAMES = "network, container_id, ifname, namespace, pod, netns"
 # Each has names of its own of what it is about; a row of either may be all that is known.
@@ -27,7 +26,7 @@ _GAPS = 10
 
 
 class Named(NamedTuple):
-    """An attachment that is or was, by all that somebody may call it."""
+    """An attachment that is or was there, with every name that a user may give it."""
 
     network: str
     container_id: str
@@ -107,7 +106,7 @@ def first_logged(ledger: Ledger) -> float | None:
     return None if row is None else seconds(row[0])
 
 
-class Outage(NamedTuple):
+class AgentOutage(NamedTuple):
     """A time without an agent. Without `ended`, it may last.
 
     `began` is when the agent stopped; or, of one that was killed, its last sign of life: it ended at some
@@ -119,13 +118,13 @@ class Outage(NamedTuple):
     stopped: bool
 
 
-def outages(ledger: Ledger, *, is_down: bool = False) -> list[Outage]:
+def outages(ledger: Ledger, *, is_down: bool = False) -> list[AgentOutage]:
     """As far as the log goes back, the oldest first. One that was killed has written down no end.
 
-    Where one agent handed over to the next, whoever asked has waited, and was answered. If none runs now,
-    which the log cannot know, the last is the one that lasts.
+    A handover is no outage: its requests waited, and were answered. `is_down`: no agent runs now, which the
+    log cannot know, so that the last outage still lasts.
     """
-    found: list[Outage] = []
+    found: list[AgentOutage] = []
     stopped: float | None = None
     is_seamless = True  # so that nothing is claimed of the time before the log
     for it in ledger.operations_of_node("START", "STOP"):
@@ -134,16 +133,16 @@ def outages(ledger: Ledger, *, is_down: bool = False) -> list[Outage]:
             stopped = None if is_seamless else it.started
             continue
         if not is_seamless and stopped is not None:
-            found.append(Outage(stopped, it.started, True))
+            found.append(AgentOutage(stopped, it.started, True))
         elif not is_seamless:
             signs = (_last_before(ledger, it.id), it.heartbeat)
             began = max((sign for sign in signs if sign is not None), default=it.started)
-            found.append(Outage(min(began, it.started), it.started, False))
+            found.append(AgentOutage(min(began, it.started), it.started, False))
         stopped, is_seamless = None, False
     if stopped is not None:
-        return [*found, Outage(stopped, None, True)]
+        return [*found, AgentOutage(stopped, None, True)]
     last = None if is_seamless or not is_down else _last_before(ledger, ledger.last_operation() + 1)
-    return found if last is None else [*found, Outage(last, None, False)]
+    return found if last is None else [*found, AgentOutage(last, None, False)]
 
 
 class Gap(NamedTuple):
@@ -163,7 +162,7 @@ def note_gap(ledger: Ledger, count: int, began: float, ended: float) -> None:
 def gaps(ledger: Ledger) -> list[Gap]:
     try:
         return msgspec.json.decode(ledger.fact(_GAP) or "[]", type=list[Gap])
-    except msgspec.MsgspecError:  # somebody else wrote it
+    except msgspec.MsgspecError:  # not written by netloom
         return []
 
 

@@ -14,8 +14,7 @@ import msgspec
 from ..cni import CNIError, decode_result
 from ..kernel import InvalidPlan, Plan
 from . import schema
-from .causes import reason
-from .errors import Damaged
+from .errors import Damaged, reason
 
 # Of the file, of tables and columns, of rows that name others, of attachments, and of what they hold.
 Kind: TypeAlias = Literal["file", "tables", "reference", "addressless", "plan", "result", "operation"]

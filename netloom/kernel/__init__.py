@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from ..cni.lazy import lazily
 
 if TYPE_CHECKING:
-    from .difference import Difference
     from .errors import (
         Conflict,
-        DeadlineExceeded,
+        Difference,
         InvalidNamespace,
         InvalidObject,
         InvalidPlan,
         KernelError,
+        KernelTimeout,
         LibraryMissing,
         Malformed,
         OutcomeUnknown,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from .plan import Change, Incomplete, Plan, Repair, apply, check, remove, repair
 
 __all__ = [
-    "Address", "AnyObject", "Bridge", "BridgePort", "Change", "Conflict", "DeadlineExceeded", "Difference",
+    "Address", "AnyObject", "Bridge", "BridgePort", "Change", "Conflict", "KernelTimeout", "Difference",
     "Dummy", "Forwarding", "Hop", "Ifb", "Incomplete", "Ingress", "InvalidNamespace", "InvalidObject",
     "InvalidPlan", "KernelError", "LibraryMissing", "Macvlan", "Malformed", "Namespace", "Neighbour",
     "NftChain", "NftElement", "NftTable", "Object", "OutcomeUnknown", "Plan", "PortVlan", "QueueFull",
@@ -80,11 +80,10 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "difference": ("Difference",),
             "errors": (
-                "Conflict", "DeadlineExceeded", "InvalidNamespace", "InvalidObject", "InvalidPlan",
-                "KernelError", "LibraryMissing", "Malformed", "OutcomeUnknown", "QueueFull", "Refused",
-                "Stopped", "SysctlError", "Unsupported",
+                "Conflict", "KernelTimeout", "Difference", "InvalidNamespace", "InvalidObject",
+                "InvalidPlan", "KernelError", "LibraryMissing", "Malformed", "OutcomeUnknown", "QueueFull",
+                "Refused", "Stopped", "SysctlError", "Unsupported",
             ),
             "namespace": ("Namespace",),
             "objects": (

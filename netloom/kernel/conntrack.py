@@ -1,8 +1,8 @@
 """Forgetting tracked connections.
 
-The kernel decides about address translation and rules for the first packet of a connection only.
-When an address goes, or a port is mapped elsewhere, the entries that still name it would send the
-packets of living flows, UDP above all, to where nobody is, or to the next owner of the address.
+The kernel decides about address translation and rules for the first packet of a connection only. When an
+address goes, or a port is mapped elsewhere, the entries that still name it would send the packets of living
+flows, UDP above all, to an address without a container, or to the next owner of the address.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from .errors import ABSENT, InvalidObject, KernelError, Malformed, Refused, Unsupported
 from .namespace import Namespace
 from .netlink import conntrack
-from .netlink.connection import Connection
+from .netlink.connection import NetlinkConnection
 
 # What a kernel says that has netfilter, but no ctnetlink: the request's subsystem is unknown to it.
 _UNKNOWN = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
@@ -51,7 +51,7 @@ def forget_to_ports(
     namespace: Namespace,
     family: int,
     ports: Collection[tuple[int, int]],
-    stale: Callable[[conntrack.Entry], bool],
+    stale: Callable[[conntrack.ConntrackEntry], bool],
 ) -> int:
     """Deletes the tracked connections made to any of the ports that `stale` says are; says how many.
 
@@ -66,7 +66,7 @@ def forget_from_ports(
     namespace: Namespace,
     family: int,
     ports: Collection[tuple[int, int]],
-    stale: Callable[[conntrack.Entry], bool],
+    stale: Callable[[conntrack.ConntrackEntry], bool],
 ) -> int:
     """The same of connections made from any of the ports, as a late answer seems to be."""
     return _forget_by_ports(namespace, family, ports, stale, conntrack.made_from, _made_from)
@@ -76,9 +76,9 @@ def _forget_by_ports(
     namespace: Namespace,
     family: int,
     ports: Collection[tuple[int, int]],
-    stale: Callable[[conntrack.Entry], bool],
+    stale: Callable[[conntrack.ConntrackEntry], bool],
     request: Callable[[int, int, int], bytes],
-    among: Callable[[list[bytes], frozenset[tuple[int, int]]], Iterator[conntrack.Entry]],
+    among: Callable[[list[bytes], frozenset[tuple[int, int]]], Iterator[conntrack.ConntrackEntry]],
 ) -> int:
     """`request` asks the kernel for those of a port, and `among` finds them in what it tells."""
     wanted = _checked(family, ports)
@@ -110,7 +110,7 @@ def _checked(family: int, ports: Collection[tuple[int, int]]) -> frozenset[tuple
     return frozenset(ports)
 
 
-def _candidates(connection: Connection, family: int, filters: Iterable[bytes]) -> list[bytes]:
+def _candidates(connection: NetlinkConnection, family: int, filters: Iterable[bytes]) -> list[bytes]:
     """What may be connections that pass a filter, in the way that is cheapest with so many entries."""
     tracked = _tracked(connection)
     if tracked == 0:
@@ -125,7 +125,7 @@ def _candidates(connection: Connection, family: int, filters: Iterable[bytes]) -
     return _dumped(connection, family)
 
 
-def _tracked(connection: Connection) -> int:
+def _tracked(connection: NetlinkConnection) -> int:
     try:
         told = connection.ask(conntrack.COUNT, conntrack.everything())
     except Refused as refused:
@@ -137,7 +137,7 @@ def _tracked(connection: Connection) -> int:
     return conntrack.counted(told)
 
 
-def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.Entry]:
+def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.ConntrackEntry]:
     for payload in told:
         glimpsed = conntrack.glimpse(payload)
         if glimpsed is None or glimpsed in ports:
@@ -146,7 +146,7 @@ def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[c
                 yield entry
 
 
-def _made_from(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.Entry]:
+def _made_from(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.ConntrackEntry]:
     for entry in map(conntrack.decode, told):
         if (entry.original.protocol, entry.original.source_port) in ports:
             yield entry
@@ -160,7 +160,7 @@ def _parsed(address: str) -> tuple[int, bytes]:
     return (socket.AF_INET if parsed.version == 4 else socket.AF_INET6), parsed.packed
 
 
-def _connection(namespace: Namespace) -> Connection:
+def _connection(namespace: Namespace) -> NetlinkConnection:
     try:
         return namespace.netfilter
     except KernelError as refused:
@@ -169,7 +169,7 @@ def _connection(namespace: Namespace) -> Connection:
         raise _unsupported() from refused
 
 
-def _listed(connection: Connection, family: int, packed: bytes) -> list[conntrack.Entry]:
+def _listed(connection: NetlinkConnection, family: int, packed: bytes) -> list[conntrack.ConntrackEntry]:
     """The entries that may be meant: those with the address's bytes anywhere in them.
 
     Decoding is what a large table costs, and nearly all of it is about others.
@@ -177,7 +177,7 @@ def _listed(connection: Connection, family: int, packed: bytes) -> list[conntrac
     return [conntrack.decode(payload) for payload in _dumped(connection, family) if packed in payload]
 
 
-def _dumped(connection: Connection, family: int) -> list[bytes]:
+def _dumped(connection: NetlinkConnection, family: int) -> list[bytes]:
     try:
         return connection.dump(conntrack.GET, conntrack.everything(family))
     except Refused as refused:
@@ -186,12 +186,12 @@ def _dumped(connection: Connection, family: int) -> list[bytes]:
         raise refused.during("list tracked connections") from None
 
 
-def _parties(entry: conntrack.Entry) -> tuple[bytes, bytes, bytes, bytes]:
+def _parties(entry: conntrack.ConntrackEntry) -> tuple[bytes, bytes, bytes, bytes]:
     original, reply = entry.original, entry.reply
     return original.source, original.destination, reply.source, reply.destination
 
 
-def _delete(connection: Connection, entry: conntrack.Entry, which: str) -> bool:
+def _delete(connection: NetlinkConnection, entry: conntrack.ConntrackEntry, which: str) -> bool:
     try:
         connection.change(conntrack.DELETE, 0, conntrack.exactly(entry))
     except Refused as refused:

@@ -20,12 +20,11 @@ from concurrent.futures import Future
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from ..waiting import until_done
-from .difference import Difference
-from .errors import DeadlineExceeded, KernelError, QueueFull, Stopped
+from .errors import Difference, KernelError, KernelTimeout, QueueFull, Stopped
 from .namespace import Namespace
 from .objects import NftChain, NftElement, NftTable, Scope
 from .objects.nft import lay_down
-from .plan import Applied, Change, Impatience, Plan, Repair, Steps, applying, check, removing, repairing
+from .plan import AppliedPlan, Change, Impatience, Plan, Repair, Steps, applying, check, removing, repairing
 from .reaper import Reaper
 from .reset import Reset, reset
 
@@ -45,7 +44,7 @@ def _none(_: Namespace) -> Iterable[NftChain | NftElement]:
 Contents: TypeAlias = Callable[[Namespace], Iterable[NftChain | NftElement]]
 
 
-class Request(Future[T]):
+class DataplaneRequest(Future[T]):
     """A request's answer: `await` it, or ask for its `result`.
 
     A task that is cancelled while it awaits gives the request up: if it waits, it is never begun;
@@ -53,7 +52,7 @@ class Request(Future[T]):
     """
 
     _dataplane: Dataplane
-    _job: _Job
+    _job: _DataplaneJob
     # Of the namespace to which something is added: known when it was begun.
     netns_cookie = 0
 
@@ -79,7 +78,7 @@ class Request(Future[T]):
         return self.result(0)
 
 
-class _Job:
+class _DataplaneJob:
     """A request on its way: `steps` once it was begun, `failure` if a link would not go."""
 
     def __init__(
@@ -93,12 +92,12 @@ class _Job:
         self.begin = begin
         self.netns = netns
         self.deadline = deadline
-        self.request: Request[Any] = Request()
+        self.request: DataplaneRequest[Any] = DataplaneRequest()
         self.steps: Steps[Any] | None = None
         self.failure: KernelError | None = None
         self.given_up = False
-        # What was made, as long as nobody has been told so.
-        self.applied: Applied | None = None
+        # What was made, until the caller has been told.
+        self.applied: AppliedPlan | None = None
 
     def impatience(self) -> str:
         if self.given_up:
@@ -120,12 +119,16 @@ class Dataplane:
         """`limit` bounds how many requests of each lane may be under way at a time.
 
         Every request with a namespace holds a descriptor until its result was taken. A reaper waits 16 ms for
-        the kernel, and removals come every 1.5 ms when somebody wants to be rid of many.
+        the kernel, and removals come every 1.5 ms when many attachments are deleted.
         """
         self.limit = limit
         # How many requests the thread has ended, and not the clock: as long as it grows, it is at work.
         self.ended = 0
-        self._lanes: dict[Lane, deque[_Job]] = {"resumed": deque(), "add": deque(), "remove": deque()}
+        self._lanes: dict[Lane, deque[_DataplaneJob]] = {
+            "resumed": deque(),
+            "add": deque(),
+            "remove": deque(),
+        }
         self._turns: deque[Lane] = deque(self._lanes)
         self._accepted: dict[Lane, int] = {"add": 0, "remove": 0}
         # The lock itself is entered, never the conditions: only so can no signal leave it locked.
@@ -186,36 +189,36 @@ class Dataplane:
 
     def apply(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[list[Change]]:
+    ) -> DataplaneRequest[list[Change]]:
         """`netns` is the attachment's namespace; it may be closed as soon as this returns."""
         return self._accept("add", lambda scope, why: applying(plan, scope, why), netns, timeout)
 
     def check(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[list[Difference]]:
+    ) -> DataplaneRequest[list[Difference]]:
         return self._accept("add", lambda scope, _: _at_once(lambda: check(plan, scope)), netns, timeout)
 
     def repair(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[Repair]:
+    ) -> DataplaneRequest[Repair]:
         """Puts back what is missing. One that is given up is taken back, as an `apply` is."""
         return self._accept("add", lambda scope, why: repairing(plan, scope, why), netns, timeout)
 
     def reset(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[Reset]:
+    ) -> DataplaneRequest[Reset]:
         """Sets right what is there and different. It is not taken back."""
         return self._accept("add", lambda scope, _: _at_once(lambda: reset(plan, scope)), netns, timeout)
 
     def remove(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[None]:
+    ) -> DataplaneRequest[None]:
         """Without a namespace, what was in it counts as gone with it."""
         return self._accept("remove", lambda scope, _: removing(plan, scope), netns, timeout)
 
     def remove_found(
         self, find: Callable[[Namespace], Plan], *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[None]:
+    ) -> DataplaneRequest[None]:
         """What is found on the host when its turn has come: nothing is made or removed in between."""
 
         def begin(scope: Scope, _: Impatience) -> Steps[None]:
@@ -225,7 +228,7 @@ class Dataplane:
 
     def lay_down(
         self, table: NftTable, contents: Contents = _none, *, timeout: float = DEFAULT_TIMEOUT
-    ) -> Request[None]:
+    ) -> DataplaneRequest[None]:
         """The host's table with its contents, in place of the one that we had there. It is not taken back.
 
         What they are is asked when its turn has come: what was applied before is known by then, and what is
@@ -238,8 +241,8 @@ class Dataplane:
 
         return self._accept("add", begin, None, timeout)
 
-    def netfilter_port(self) -> Request[int]:
-        """Of the connection by which elements come and go: whoever watches the rules need not mind these."""
+    def netfilter_port(self) -> DataplaneRequest[int]:
+        """The port of the connection that changes elements: a watcher of the rules can ignore its changes."""
         return self._accept(
             "add", lambda scope, _: _at_once(lambda: scope.host.netfilter.port), None, DEFAULT_TIMEOUT
         )
@@ -291,7 +294,7 @@ class Dataplane:
         begin: Callable[[Scope, Impatience], Steps[Any]],
         netns: int | Namespace | None,
         timeout: float,
-    ) -> Request[Any]:
+    ) -> DataplaneRequest[Any]:
         copy = None if netns is None else _own_copy(netns)
         try:
             with self._lock:
@@ -299,7 +302,7 @@ class Dataplane:
                     raise Stopped("the dataplane has stopped")
                 if self._accepted[lane] >= self.limit:
                     raise QueueFull(f"{self.limit} requests to {lane} are under way; nothing was done")
-                job = _Job(lane, begin, copy, time.monotonic() + timeout)
+                job = _DataplaneJob(lane, begin, copy, time.monotonic() + timeout)
                 job.request._dataplane, job.request._job = self, job
                 self._enqueue(job)
         except BaseException:
@@ -308,7 +311,7 @@ class Dataplane:
             raise
         return job.request
 
-    def _enqueue(self, job: _Job) -> None:
+    def _enqueue(self, job: _DataplaneJob) -> None:
         """The lock is held."""
         self._accepted[job.lane] += 1
         self._lanes[job.lane].append(job)
@@ -325,7 +328,7 @@ class Dataplane:
             except BaseException as error:  # such as of a callback that wants to end the program
                 self._finish(job, error)
 
-    def _next(self) -> _Job | None:
+    def _next(self) -> _DataplaneJob | None:
         with self._lock:
             while True:
                 for _ in range(len(self._turns)):
@@ -338,7 +341,7 @@ class Dataplane:
                     return None
                 self._ready.wait()
 
-    def _advance(self, job: _Job) -> None:
+    def _advance(self, job: _DataplaneJob) -> None:
         """Goes on with a request until it is done, or has to wait for links to go."""
         try:
             if job.steps is None:
@@ -359,18 +362,18 @@ class Dataplane:
         except BaseException as error:
             self._finish(job, error)
 
-    def _begun(self, job: _Job) -> Steps[Any]:
+    def _begun(self, job: _DataplaneJob) -> Steps[Any]:
         why = job.impatience()
         if why:
-            raise DeadlineExceeded(f"the request waited in the queue until {why}; nothing was done")
+            raise KernelTimeout(f"the request waited in the queue until {why}; nothing was done")
         if job.lane == "add" and job.netns is not None:
             job.request.netns_cookie = job.netns.cookie
         return job.begin(Scope(self._host, job.netns), job.impatience)
 
-    def _succeed(self, job: _Job, answer: object) -> None:
-        """Between this and `_give_up`, whoever comes first decides: it is told, or it is taken back."""
-        if not isinstance(answer, Applied):
-            gave_up = DeadlineExceeded("the request was given up when it was done; it is not taken back")
+    def _succeed(self, job: _DataplaneJob, answer: object) -> None:
+        """Either this or `_give_up` comes first, and decides: the caller is told, or it is rolled back."""
+        if not isinstance(answer, AppliedPlan):
+            gave_up = KernelTimeout("the request was given up when it was done; it is not taken back")
             self._finish(job, gave_up if job.given_up else None, answer=answer)
             return
         with self._lock:
@@ -382,17 +385,19 @@ class Dataplane:
         else:
             self._finish(job, answer=answer.answer)
 
-    def _take_back(self, job: _Job, applied: Applied) -> None:
+    def _take_back(self, job: _DataplaneJob, applied: AppliedPlan) -> None:
         job.steps = applied.undoing()
         self._advance(job)
 
-    def _resume(self, job: _Job, failure: KernelError | None) -> None:
+    def _resume(self, job: _DataplaneJob, failure: KernelError | None) -> None:
         with self._lock:
             job.failure = failure
             self._lanes["resumed"].append(job)
             self._ready.notify()
 
-    def _finish(self, job: _Job, error: BaseException | None = None, *, answer: object = None) -> None:
+    def _finish(
+        self, job: _DataplaneJob, error: BaseException | None = None, *, answer: object = None
+    ) -> None:
         with self._lock:
             self._accepted[job.lane] -= 1
             self.ended += threading.get_ident() == self._thread.ident
@@ -411,14 +416,14 @@ class Dataplane:
 
     # From any thread.
 
-    def _deliver(self, job: _Job) -> None:
+    def _deliver(self, job: _DataplaneJob) -> None:
         """The caller has its answer; from now on, what was made is its own."""
         with self._lock:
             job.applied, applied = None, job.applied
         if applied is not None and job.netns is not None:
             job.netns.close()
 
-    def _give_up(self, job: _Job) -> None:
+    def _give_up(self, job: _DataplaneJob) -> None:
         job.request.cancel()
         with self._lock:
             job.given_up = True
@@ -426,9 +431,9 @@ class Dataplane:
             if applied is None:
                 return
             if not self._closing or self.under_way:
-                # It was done already, and nobody was told: a request of our own takes it back.
+                # It was done already, and the caller was not told: a request of our own removes it again.
                 deadline = time.monotonic() + _UNDO_PATIENCE
-                undo = _Job("remove", lambda *_: applied.undoing(), job.netns, deadline)
+                undo = _DataplaneJob("remove", lambda *_: applied.undoing(), job.netns, deadline)
                 undo.request._dataplane, undo.request._job = self, undo
                 self._enqueue(undo)
                 return
@@ -454,7 +459,7 @@ class Dataplane:
                     self._lanes[job.lane].remove(job)
             for job in late:
                 if job.request.set_running_or_notify_cancel():
-                    error = DeadlineExceeded(
+                    error = KernelTimeout(
                         "the request waited in the queue until its time was over; nothing was done"
                     )
                     self._finish(job, error)
@@ -464,7 +469,7 @@ class Dataplane:
                 self._ready.notify()
 
 
-def _patience(job: _Job) -> float:
+def _patience(job: _DataplaneJob) -> float:
     undo = time.monotonic() + _UNDO_PATIENCE
     return job.deadline if job.lane == "remove" and not job.given_up else max(job.deadline, undo)
 

@@ -1,4 +1,4 @@
-"""What can go wrong between us and the kernel.
+"""What can go wrong between us and the kernel, and the differences that `check` finds.
 
 Every error says what was tried, on what, and what the kernel answered; netlink's extended
 acknowledgement (the kernel's own explanation) is part of the text where there is one.
@@ -9,10 +9,57 @@ from __future__ import annotations
 import errno as numbers
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Literal
 
-if TYPE_CHECKING:
-    from .difference import Difference
+from msgspec import Struct
+
+
+class Difference(Struct, frozen=True, omit_defaults=True):
+    """One thing that is not as planned. `object` names it as a plan's listing does.
+
+    >>> print(Difference("veth nl0", "different", "mtu", "1500", "1400"))
+    veth nl0: mtu is 1400, not 1500
+    """
+
+    object: str
+    what: Literal["missing", "different"]
+    field: str | None = None
+    wanted: str | None = None
+    found: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.said}"
+
+    @property
+    def is_of_peer(self) -> bool:
+        """Whether it is about the other end of a pair."""
+        return self.field is not None and self.field.startswith("peer")
+
+    @property
+    def said(self) -> str:
+        """Without the object's name."""
+        return "missing" if self.what == "missing" else f"{self.field} is {self.found}, not {self.wanted}"
+
+
+def missing(name: str) -> list[Difference]:
+    return [Difference(name, "missing")]
+
+
+def compare(name: str, *fields: tuple[str, object, object]) -> list[Difference]:
+    """The fields, each with what is wanted and what was found, that differ."""
+    return [
+        Difference(name, "different", field, _shown(wanted), _shown(found))
+        for field, wanted, found in fields
+        if wanted != found
+    ]
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 class KernelError(Exception):
@@ -90,7 +137,7 @@ class QueueFull(KernelError):
     """The dataplane has more requests waiting than it accepts. Nothing was done; try again later."""
 
 
-class DeadlineExceeded(KernelError):
+class KernelTimeout(KernelError):
     """A request was not done in its time. The text says what state it left."""
 
 

@@ -1,8 +1,8 @@
 """What happens to links, addresses, routes and rules, as the kernel tells it.
 
 Events are hints that let a reconciler look at the right place at once. They are never the truth by
-themselves: the kernel drops what a slow reader does not take, and says `Lost` in its place. Nothing
-is stored here beyond the datagram at hand, so a storm costs no memory, only `Lost`.
+themselves: the kernel drops what a slow reader does not take, and says `EventsLost` in its place. Nothing
+is stored here beyond the datagram at hand, so a storm costs no memory, only `EventsLost`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,24 @@ from msgspec import Struct as Record
 from .errors import Malformed, OutcomeUnknown
 from .namespace import Namespace
 from .netlink import address, link, neighbour, nftables, route, rule
-from .netlink.connection import NETFILTER, ROUTE, Connection
-from .netlink.message import Message
+from .netlink.connection import NETFILTER, ROUTE, NetlinkConnection
+from .netlink.message import NetlinkMessage
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
 Kind = Literal["link", "port", "address", "route", "neighbour", "rule", "ruleset"]
-Value = link.Link | address.Address | route.Route | neighbour.Neighbour | rule.Rule | nftables.Generation
+Value = (
+    link.Link
+    | address.AddressRecord
+    | route.RouteRecord
+    | neighbour.NeighbourRecord
+    | rule.RuleRecord
+    | nftables.Generation
+)
 
 
-class Event(Record, frozen=True):
+class KernelEvent(Record, frozen=True):
     """Something came or changed, or is gone. `value` is as the kernel last knew it.
 
     A `port` is a link as a port of a bridge: gone means that it left the bridge.
@@ -41,10 +48,10 @@ class Event(Record, frozen=True):
     value: Value
 
 
-class Lost(Record, frozen=True):
+class EventsLost(Record, frozen=True):
     """The kernel had more to say than fits, or said what we cannot read: look for yourself.
 
-    Whatever happens after this one was given out is told again, or is the next `Lost`.
+    Whatever happens after this one was given out is told again, or is the next `EventsLost`.
     """
 
 
@@ -85,12 +92,12 @@ class Events:
     moment, which no event loop's thread may do: there, `await Events.open_async(...)`.
     """
 
-    def __init__(self, connection: Connection, kinds: Iterable[Kind], most: int) -> None:
+    def __init__(self, connection: NetlinkConnection, kinds: Iterable[Kind], most: int) -> None:
         """Takes the connection over. `most` messages are the most that can wait in its buffer."""
         self._connection = connection
         self._kinds = frozenset(kinds)
         self._most = most
-        self._waiting: Iterator[Message] = iter(())
+        self._waiting: Iterator[NetlinkMessage] = iter(())
         self._lock = threading.Lock()
         self._readers = 0
         self._awaited = False
@@ -109,7 +116,7 @@ class Events:
     ) -> Self:
         """What happens from now on, of the kinds that `groups` names. The buffer is the kernel's.
 
-        With `gone_only`, the kernel keeps what comes and changes to itself, and wakes nobody for it. A
+        With `gone_only`, the kernel keeps what comes and changes to itself, and wakes no thread for it. A
         `ruleset` comes alone: that of others, without what the connections with the ports `ignoring` do.
         """
         kinds = tuple(groups)
@@ -138,7 +145,7 @@ class Events:
         gone_only: bool = False,
         ignoring: tuple[int, ...] = (),
     ) -> Self:
-        """`open` on a thread of its own. Nobody else may use the namespace meanwhile."""
+        """`open` on a thread of its own. No other thread may use the namespace meanwhile."""
         import asyncio
 
         return await asyncio.to_thread(
@@ -166,7 +173,7 @@ class Events:
                 return
         self._release()
 
-    def read(self, timeout: float | None = None) -> Iterator[Event | Lost]:
+    def read(self, timeout: float | None = None) -> Iterator[KernelEvent | EventsLost]:
         """Events as they come, until the time is over or the stream is closed.
 
         What waits at that moment is still given out: a timeout of 0 takes what is there. In a storm, it is
@@ -197,20 +204,20 @@ class Events:
                 if not spare:
                     return
 
-    async def next(self) -> Event | Lost | None:
+    async def next(self) -> KernelEvent | EventsLost | None:
         """The next event; None once the stream is closed. It may be cancelled without loss."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         if self._awaited:
-            raise RuntimeError("somebody else awaits the next event of this stream already")
+            raise RuntimeError("another task awaits the next event of this stream already")
         self._awaited = True
         try:
             return await self._next(loop)
         finally:
             self._awaited = False
 
-    async def _next(self, loop: AbstractEventLoop) -> Event | Lost | None:
+    async def _next(self, loop: AbstractEventLoop) -> KernelEvent | EventsLost | None:
         import asyncio
 
         # In a storm there is always a next one; everybody else on the loop gets a turn even so.
@@ -234,7 +241,7 @@ class Events:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event | Lost:
+    async def __anext__(self) -> KernelEvent | EventsLost:
         found = await self.next()
         if found is None:
             raise StopAsyncIteration
@@ -242,7 +249,7 @@ class Events:
 
     @contextmanager
     def _in_use(self) -> Iterator[bool]:
-        """Keeps the descriptors open in the block: a number that is free may be somebody else's soon."""
+        """Keeps the descriptors open in the block: a free number may soon be another file's."""
         with self._lock:
             usable = not self._closed
             self._readers += usable
@@ -259,7 +266,7 @@ class Events:
         self._connection.close()
         os.close(self._bell)
 
-    def _take(self) -> Event | Lost | None:
+    def _take(self) -> KernelEvent | EventsLost | None:
         """The next event of those that are there."""
         while True:
             try:
@@ -270,12 +277,12 @@ class Events:
                 arrived = self._connection.notifications()
             except (OutcomeUnknown, Malformed):
                 self._catch_up()
-                return Lost()
+                return EventsLost()
             if not arrived:
                 return None
             self._waiting = iter(arrived)
 
-    def _event(self, message: Message) -> Event | None:
+    def _event(self, message: NetlinkMessage) -> KernelEvent | None:
         kind = _KIND_OF.get(message.kind)
         # A bridge tells of its ports in messages about links; one that leaves it is no link that is gone.
         if kind == "link" and message.payload[:1] == bytes([neighbour.AF_BRIDGE]):
@@ -283,7 +290,7 @@ class Events:
         if kind is None or kind not in self._kinds:
             return None
         source = _SOURCES[kind]
-        return Event(kind, message.kind == source.delete, source.decode(message.payload))
+        return KernelEvent(kind, message.kind == source.delete, source.decode(message.payload))
 
     def _catch_up(self) -> None:
         """Empties the socket, before the reader looks for itself.

@@ -1,4 +1,4 @@
-"""What the running kernel can do: found out by doing it, in a namespace that nobody else sees.
+"""What the running kernel can do: found out by doing it, in a namespace of its own.
 
 A feature is there if a plan that needs it applies. Kernels that load modules on demand load them
 then, as they would for the real thing.

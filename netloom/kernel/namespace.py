@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from .errors import InvalidNamespace, KernelError
-from .netlink.connection import GENERIC, NETFILTER, ROUTE, Connection
+from .netlink.connection import GENERIC, NETFILTER, ROUTE, NetlinkConnection
 
 if TYPE_CHECKING:
     import ctypes
@@ -45,7 +45,7 @@ class Namespace:
 
     def __init__(self, fd: int, name: str) -> None:
         """Takes the descriptor over. `open`, `own` and `new` are the usual ways to get one."""
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, NetlinkConnection] = {}
         self._nft: Nft | None = None
         # What objects have found out of it, and need not ask again until they are proved wrong.
         self.findings: dict[tuple[str, ...], object] = {}
@@ -81,7 +81,7 @@ class Namespace:
 
     @classmethod
     def new(cls, name: str = "a new namespace") -> Self:
-        """One without a name, that lives as long as somebody holds it."""
+        """A namespace without a name, which lives as long as a process holds it."""
         with _thread_away():
             _require(_libc().unshare(_CLONE_NEWNET), "make a network namespace")
             return cls(_opened(_HERE), name)
@@ -139,13 +139,13 @@ class Namespace:
         receive_buffer: int | None = None,
         only: tuple[int, ...] = (),
         ignoring: tuple[int, ...] = (),
-    ) -> Connection:
+    ) -> NetlinkConnection:
         """A new connection into it, which the caller owns."""
         with self.entered():
-            return Connection.open(protocol, groups, receive_buffer, only, ignoring)
+            return NetlinkConnection.open(protocol, groups, receive_buffer, only, ignoring)
 
     @property
-    def route(self) -> Connection:
+    def route(self) -> NetlinkConnection:
         """The connection for links, addresses, routes and the like."""
         found = self._connections.get(ROUTE)
         return found if found is not None else self._kept(ROUTE)
@@ -156,12 +156,12 @@ class Namespace:
         return self.route.netns_cookie
 
     @property
-    def generic(self) -> Connection:
+    def generic(self) -> NetlinkConnection:
         found = self._connections.get(GENERIC)
         return found if found is not None else self._kept(GENERIC)
 
     @property
-    def netfilter(self) -> Connection:
+    def netfilter(self) -> NetlinkConnection:
         found = self._connections.get(NETFILTER)
         return found if found is not None else self._kept(NETFILTER)
 
@@ -174,7 +174,7 @@ class Namespace:
             self._nft = found = Nft(self.entered)
         return found
 
-    def _kept(self, protocol: int) -> Connection:
+    def _kept(self, protocol: int) -> NetlinkConnection:
         self._connections[protocol] = connection = self.connect(protocol)
         return connection
 
@@ -188,7 +188,7 @@ def _thread_away() -> Iterator[None]:
         try:
             yield
         finally:
-            # Without the right to leave, there is none to come back, nor a need to.
+            # Without the right to leave, there is no right to come back, nor a need to.
             refused = _libc().setns(home, _CLONE_NEWNET) != 0
             if refused and not os.path.samestat(os.stat(_HERE), os.fstat(home)):
                 _require(-1, "come back from a network namespace")

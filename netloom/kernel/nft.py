@@ -3,11 +3,10 @@
 Changes are text in nft's own language, and one call is one transaction: all of it or nothing.
 Values are quoted, so that none of them can become a part of the language.
 
-The library has manners of its own, and this module is there to bear them. It keeps the names of
-links in one list for the whole process, so calls take turns. It looks links up in the namespace of
-the calling thread, not of the context, so calls are made inside. And it ends the whole process when
-it cannot open a socket, or when that gets a number too high for select(2), so calls are made only while there
-are descriptors to spare.
+This module works around three traits of the library. It keeps the names of links in one list for the whole
+process, so calls take turns. It looks links up in the namespace of the calling thread, not of the context, so
+calls are made inside. And it ends the whole process when it cannot open a socket, or when the socket's number
+is too high for select(2), so calls are made only while there are descriptors to spare.
 """
 
 from __future__ import annotations
@@ -19,8 +18,14 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
-from .errors import InvalidObject, KernelError, LibraryMissing
+import msgspec
+
+from .errors import InvalidObject, KernelError, LibraryMissing, Malformed
+
+if TYPE_CHECKING:
+    from .namespace import Namespace
 
 _LIBRARY = "libnftables.so.1"
 _QUOTABLE = re.compile(r'[^"\\\0\n\r*]{1,128}')
@@ -30,7 +35,7 @@ _REFUSED_WORDS = re.compile(r"\b(include|define|redefine|undefine)\b|\bflags\s+o
 _REASON = re.compile(r"Error: (?:Could not process rule: )?(.*)")
 _LONGEST_COMPLAINT = 2000
 _SPARE_DESCRIPTORS = 4
-# FD_SETSIZE: the C library aborts whoever waits with select(2) for a higher number.
+# FD_SETSIZE: the C library aborts a process that waits with select(2) for a higher number.
 _HIGHEST = 1024
 
 # Not a plain lock: the garbage collector may close a context in the thread that is using another.
@@ -158,3 +163,35 @@ def words_of(text: str, what: str) -> str:
     if refused:
         raise InvalidObject(f"{what} has {refused[0]!r} in it, which a plan cannot have")
     return words
+
+
+_JSON, _TERSE = 1 << 4, 1 << 11
+
+
+class _InJson(Nft):
+    def __init__(self, namespace: Namespace) -> None:
+        super().__init__(namespace.entered)
+        set_flags = self._library.nft_ctx_output_set_flags
+        set_flags.argtypes = [ctypes.c_void_p, ctypes.c_uint]
+        set_flags(self._context, _JSON | _TERSE)
+
+
+def listed(namespace: Namespace, what: str = "ruleset") -> list[dict[str, Any]]:
+    """As `nft -j -t list ruleset` has it, without the first entry, which is about nft itself.
+
+    Elements of named sets are left out: they are as many as there are containers.
+
+    Raises `KernelError` if nftables cannot be asked, or libnftables was built without JSON.
+    """
+    nft = _InJson(namespace)
+    try:
+        said = nft.run(f"list {what}")
+    finally:
+        nft.close()
+    try:
+        document = msgspec.json.decode(said, type=dict[str, list[dict[str, Any]]])
+    except msgspec.MsgspecError as cause:
+        raise Malformed(f"nft printed something that is no JSON: {cause}") from None
+    if "nftables" not in document:
+        raise KernelError("nft printed no ruleset")
+    return [it for it in document["nftables"] if "metainfo" not in it]

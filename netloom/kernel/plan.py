@@ -17,15 +17,13 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..cni.learning import learned
-from ..cni.spot import placed
-from ..failpoints import reach
-from .difference import Difference
-from .errors import ABSENT, DeadlineExceeded, InvalidPlan, KernelError, OutcomeUnknown, Refused
+from ..cni.wire import placed, thread_safe
+from ..failpoints import failpoint
+from .errors import ABSENT, Difference, InvalidPlan, KernelError, KernelTimeout, OutcomeUnknown, Refused
 from .netlink import link
 from .objects import (
     AnyObject,
-    Departure,
+    LinkDeletion,
     LinkName,
     Neighbour,
     NftElement,
@@ -41,7 +39,7 @@ VERSION = 1
 
 T = TypeVar("T")
 # Yields links that have to be gone before it goes on.
-Steps: TypeAlias = Generator[list[Departure], None, T]
+Steps: TypeAlias = Generator[list[LinkDeletion], None, T]
 # Why to stop now, or nothing.
 Impatience: TypeAlias = Callable[[], str]
 
@@ -56,14 +54,14 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     def decode(cls, data: bytes) -> Plan:
         """Raises `InvalidPlan`, which says where and what is wrong."""
         try:
-            version = msgspec.json.decode(data, type=learned(_Versioned)).version
+            version = msgspec.json.decode(data, type=thread_safe(_Versioned)).version
             if version > VERSION:
                 raise InvalidPlan(
                     f"the plan is of version {version}, and this netloom reads up to {VERSION}: upgrade it"
                 )
             if version < 1:
                 raise InvalidPlan(f"there is no version {version} of plans")
-            return msgspec.json.decode(data, type=learned(cls))
+            return msgspec.json.decode(data, type=thread_safe(cls))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
             raise InvalidPlan(f"not a plan: {placed(cause, data)}") from None
 
@@ -97,7 +95,7 @@ class Repair(Struct, frozen=True):
     left: list[Difference]
 
 
-class Applied(Struct, frozen=True):
+class AppliedPlan(Struct, frozen=True):
     """What `applying` did, and how to take it back."""
 
     changes: list[Change]
@@ -105,7 +103,7 @@ class Applied(Struct, frozen=True):
 
     @property
     def answer(self) -> object:
-        """What whoever asked for it is told."""
+        """The answer for the caller."""
         return self.changes
 
     def undoing(self) -> Steps[None]:
@@ -115,7 +113,7 @@ class Applied(Struct, frozen=True):
             raise failures[0] if len(failures) == 1 else Incomplete(failures)
 
 
-class Repaired(Applied, frozen=True):
+class Repaired(AppliedPlan, frozen=True):
     """What `repairing` did, and how to take it back."""
 
     left: list[Difference]
@@ -163,7 +161,7 @@ def run(steps: Steps[T]) -> T:
         return result
 
 
-def depart(departures: Sequence[Departure]) -> None:
+def depart(departures: Sequence[LinkDeletion]) -> None:
     for departure in departures:
         try:
             departure.namespace.route.change(link.DELETE, 0, link.by_index(departure.index))
@@ -176,7 +174,7 @@ def patient() -> str:
     return ""
 
 
-def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[Applied]:
+def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[AppliedPlan]:
     """Makes everything so, or leaves everything as it was."""
     _require_places(plan, scope)
     return (yield from _making(plan.objects, scope, impatience))
@@ -185,7 +183,7 @@ def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Step
 def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[Repaired]:
     """Puts back what a plan that was applied has lost, or leaves everything as it was.
 
-    Somebody may have changed the rest on purpose, a plugin after us or the operator: it stays.
+    A plugin after us or the operator may have changed the rest on purpose: it stays.
     """
     _require_places(plan, scope)
     lost, left = _losses(plan, scope)
@@ -194,15 +192,15 @@ def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Ste
 
 
 def _is_missing(item: AnyObject, difference: Difference) -> bool:
-    """A neighbour that the kernel has learned is there because ours was not."""
+    """A neighbour that the kernel has thread_safe is there because ours was not."""
     return difference.what == "missing" or (isinstance(item, Neighbour) and difference.found == "learned")
 
 
 def _losses(plan: Plan, scope: Scope) -> tuple[list[AnyObject], list[Difference]]:
     """What can be put back, and every other difference.
 
-    A link that is down counts as a loss: it takes its routes along, and nobody wants half of that. So do
-    its settings: whoever made it may have ended before it came to them, and they matter once it is up.
+    A link that is down counts as a loss: the kernel removes its routes with it. So do its
+    settings: the process that made it may have ended before it set them, and they matter once it is up.
     What rests on a link that will not be there cannot come back, and must not keep the rest from it.
     """
     lost: list[AnyObject] = []
@@ -240,7 +238,7 @@ def _require_places(plan: Plan, scope: Scope) -> None:
             raise InvalidPlan(f"{item.label} needs the {absent}'s namespace, and none was given")
 
 
-def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) -> Steps[Applied]:
+def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) -> Steps[AppliedPlan]:
     made: list[tuple[AnyObject, Undo]] = []
     changes: list[Change] = []
     try:
@@ -249,7 +247,7 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
             undos = list(zip(items, _applied(items, scope), strict=True))
             changes += [Change(item.label, "kept" if undo is None else "made") for item, undo in undos]
             made += _together([(item, undo) for item, undo in undos if undo is not None], scope)
-            reach("kernel.made")
+            failpoint("kernel.made")
         for item, _ in made:
             item.settle(scope)
         _require_patience(impatience)
@@ -257,14 +255,14 @@ def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) 
         for failure in (yield from _taking(_in_reverse(made))):
             error.add_note(f"could not be undone: {failure}")
         raise
-    return Applied(changes, made)
+    return AppliedPlan(changes, made)
 
 
 def _require_patience(impatience: Impatience, before: AnyObject | None = None) -> None:
     why = impatience()
     if why:
         where = "the end" if before is None else before.label
-        raise DeadlineExceeded(f"gave up before {where}: {why}; what was made is taken back")
+        raise KernelTimeout(f"gave up before {where}: {why}; what was made is taken back")
 
 
 def _applied(items: Sequence[AnyObject], scope: Scope) -> Sequence[Undo | None]:
@@ -322,14 +320,14 @@ def _removal_of_all(elements: list[NftElement], scope: Scope) -> Undo:
 def _taking(undos: Iterable[tuple[AnyObject, Undo]]) -> Steps[list[KernelError]]:
     """Takes away one after the other; links that follow each other go together."""
     failures: list[KernelError] = []
-    waiting: list[Departure] = []
+    waiting: list[LinkDeletion] = []
     for item, undo in undos:
         try:
             if waiting and not list(item.makes()):
                 yield from _parting(waiting, failures)
                 waiting = []
             departure = undo()
-            reach("kernel.taken")
+            failpoint("kernel.taken")
         except KernelError as failure:
             failures.append(failure)
         except OSError as failure:
@@ -342,7 +340,7 @@ def _taking(undos: Iterable[tuple[AnyObject, Undo]]) -> Steps[list[KernelError]]
     return failures
 
 
-def _parting(waiting: list[Departure], failures: list[KernelError]) -> Steps[None]:
+def _parting(waiting: list[LinkDeletion], failures: list[KernelError]) -> Steps[None]:
     try:
         yield waiting
     except KernelError as failure:

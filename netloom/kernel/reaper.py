@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from .errors import ABSENT, DeadlineExceeded, KernelError, Malformed, OutcomeUnknown, Refused, Stopped
+from .errors import ABSENT, KernelError, KernelTimeout, Malformed, OutcomeUnknown, Refused, Stopped
 from .namespace import Namespace
 from .netlink import link
-from .netlink.connection import Connection
-from .netlink.message import Message
-from .objects import Departure
+from .netlink.connection import NetlinkConnection
+from .netlink.message import NetlinkMessage
+from .objects import LinkDeletion
 from .objects.link import GROUP
 
 Done: TypeAlias = Callable[[KernelError | None], None]
@@ -57,7 +57,7 @@ class _Leave:
 
     __slots__ = ("batch", "index", "label", "since")
 
-    def __init__(self, departure: Departure, batch: _Batch) -> None:
+    def __init__(self, departure: LinkDeletion, batch: _Batch) -> None:
         self.index = departure.index
         self.label = departure.label
         self.batch = batch
@@ -72,7 +72,7 @@ class _Watch:
         self.namespace = Namespace.of_descriptor(namespace.fileno(), namespace.name)
         self.awaited: dict[int, list[_Leave]] = {}
         self.busy = 0
-        self._idle: list[Connection] = []
+        self._idle: list[NetlinkConnection] = []
         try:
             self.listener = self.namespace.connect(
                 groups=(_LINK_GROUP,), receive_buffer=receive_buffer, only=(link.DELETE,)
@@ -82,10 +82,10 @@ class _Watch:
             self.close()
             raise
 
-    def take(self) -> Connection:
+    def take(self) -> NetlinkConnection:
         return self._idle.pop() if self._idle else self.namespace.connect()
 
-    def give(self, connection: Connection) -> None:
+    def give(self, connection: NetlinkConnection) -> None:
         self._idle.append(connection)
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Reaper:
         self._threads.append(thread)
         return thread
 
-    def submit(self, departures: Sequence[Departure], done: Done, deadline: float) -> None:
+    def submit(self, departures: Sequence[LinkDeletion], done: Done, deadline: float) -> None:
         """Removes links. Calls `done` once: when all are gone, or with what kept one of them.
 
         Raises a `KernelError` if it cannot be begun; then nothing was.
@@ -146,7 +146,7 @@ class Reaper:
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Sends what waits, and ends. Nobody is left waiting."""
+        """Sends what waits, and ends. No caller is left waiting."""
         with self._lock:
             self._closing = True
             self._work.notify_all()
@@ -216,7 +216,7 @@ class Reaper:
     def _reap(self, watch: _Watch, leaves: list[_Leave]) -> None:
         with self._connection(watch) as connection:
             refusals = _delete(connection, leaves)
-            # Acknowledged: what has not been seen to leave is gone by now, or stays.
+            # Acknowledged: what has not been seen to leave is gone, or stays.
             for leave in leaves:
                 if not self._is_awaited(watch, leave):
                     continue
@@ -226,7 +226,7 @@ class Reaper:
                 self._settle(watch, [leave], error)
 
     @contextmanager
-    def _connection(self, watch: _Watch) -> Iterator[Connection]:
+    def _connection(self, watch: _Watch) -> Iterator[NetlinkConnection]:
         with self._lock:
             connection = watch.take()
         try:
@@ -248,7 +248,7 @@ class Reaper:
                 self._look_after()
                 self._retire()
             except Exception:
-                # Whatever it was, such as no memory: nobody may be left to wait because of it.
+                # Whatever it was, such as no memory: no caller may be left waiting because of it.
                 time.sleep(_LATE)
             with self._lock:
                 if self._closing and not any(
@@ -277,7 +277,7 @@ class Reaper:
             self.losses += 1
             self._ask(watch, older_than=0)
 
-    def _take_note(self, watch: _Watch, message: Message) -> None:
+    def _take_note(self, watch: _Watch, message: NetlinkMessage) -> None:
         index = link.departed(message.kind, message.payload)
         # An index may be in use again: then it was another link's departure, long ago.
         if index is None or index not in watch.awaited or watch.listener.has_link(index):
@@ -289,7 +289,7 @@ class Reaper:
             self._settle(watch, [leave], error)
 
     def _look_after(self) -> None:
-        """Asks for links whose notifications are late, and lets nobody wait beyond a deadline."""
+        """Asks for links whose notifications are late, and lets no caller wait beyond a deadline."""
         now = time.monotonic()
         with self._lock:
             watches = [watch for watch in self._watches.values() if watch.awaited]
@@ -297,7 +297,7 @@ class Reaper:
             self._ask(watch, older_than=_LATE)
             for leave in self._awaited_in(watch):
                 if leave.batch.deadline <= now:
-                    self._answer(leave.batch, DeadlineExceeded(f"{leave.label} was not gone in time"))
+                    self._answer(leave.batch, KernelTimeout(f"{leave.label} was not gone in time"))
 
     def _ask(self, watch: _Watch, *, older_than: float) -> None:
         before = time.monotonic() - older_than
@@ -353,7 +353,7 @@ class Reaper:
             done(error)
 
 
-def _delete(connection: Connection, leaves: list[_Leave]) -> dict[int, KernelError]:
+def _delete(connection: NetlinkConnection, leaves: list[_Leave]) -> dict[int, KernelError]:
     """Sends the requests; what the kernel refused, by index."""
     alone = leaves
     if len(leaves) > 1:
@@ -387,7 +387,7 @@ def _free_group() -> int:
     return GROUP | (secrets.randbelow(0xFFFF) + 1)
 
 
-def _joins(connection: Connection, leave: _Leave, group: int) -> bool:
+def _joins(connection: NetlinkConnection, leave: _Leave, group: int) -> bool:
     try:
         connection.change(link.SET, 0, link.change(leave.index, link.properties(group=group)))
     except KernelError:

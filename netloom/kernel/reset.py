@@ -1,9 +1,9 @@
 """Sets right what is there and different, for an operator who has asked for it.
 
-`apply` and `repair` leave alone what somebody has changed. This replaces it, and nothing beside it: a setting
+`apply` and `repair` leave alone what was changed by hand. This replaces it, and nothing beside it: a setting
 is written, a route, a neighbour or a queue goes into the place of the one that is there, an address with
 another prefix makes room for ours, a link of ours gets its MTU, its queue length and its MAC back. What would
-cost a container its link, or somebody else what stands there, is left: a link that is not ours, a pair whose
+cost a container its link, or remove what another program made, is left: a link that is not ours, a pair whose
 other end is another, a hook with filters of others. Elements and chains of nftables are the table's, which is
 laid down as a whole.
 """
@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .difference import Difference
-from .errors import KernelError
+from .errors import Difference, KernelError
 from .namespace import Namespace
 from .netlink import address as addresses
 from .netlink import filter as filters

@@ -1,21 +1,23 @@
-"""The way out of a namespace, and the largest packet that it takes.
+"""The way out of a namespace, the largest packet that it takes, and the machines next to it.
 
-What leaves a container leaves the host by its default route, so a container's MTU must fit that.
+Containers' traffic leaves the host by its default route, so a container's MTU must fit that. Nothing is sent:
+the kernel's routes name the gateways, and its neighbour table names the machines that have answered.
 """
 
 from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from .errors import ABSENT, Refused
 from .namespace import Namespace
-from .netlink import link, route
+from .netlink import link, neighbour, route
 
-# Root servers, whose addresses have not moved for decades and are nobody's own. Nothing is sent to
+# Root servers, whose addresses have not moved for decades and are in no private network. Nothing is sent to
 # them: the kernel is asked which way it would go.
 _FAR_AWAY: dict[int, bytes] = {
     socket.AF_INET: socket.inet_pton(socket.AF_INET, "198.41.0.4"),
@@ -68,7 +70,7 @@ def _ways(namespace: Namespace, family: int) -> Iterator[Uplink]:
                 yield Uplink(way.name, min(mtus))
 
 
-def _default_route(namespace: Namespace, family: int) -> route.Route | None:
+def _default_route(namespace: Namespace, family: int) -> route.RouteRecord | None:
     """By a lookup (0.02 ms). Only where a narrower route answers, by a list (10 ms at 10,000 routes)."""
     try:
         answer = namespace.route.ask(route.GET, route.matching(family, _FAR_AWAY[family]))
@@ -88,5 +90,81 @@ def _default_route(namespace: Namespace, family: int) -> route.Route | None:
     return min(defaults, key=lambda one: one.priority, default=None)
 
 
-def _leads_out(found: route.Route) -> bool:
+def _leads_out(found: route.RouteRecord) -> bool:
     return found.prefix == 0 and found.kind == route.UNICAST
+
+
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_EVERY_TABLE = 0
+# Entries that a machine answered for, lately or some time ago, or that an operator has set.
+_ANSWERED = neighbour.REACHABLE | neighbour.STALE | neighbour.DELAY | neighbour.PROBE | neighbour.PERMANENT
+
+Role: TypeAlias = Literal["gateway", "neighbour", "resolver", "routed"]
+
+
+class Machine(Struct, frozen=True):
+    """Who has an address, and on which link. `routed`: only a host route of another program says so."""
+
+    role: Role
+    link: str
+
+
+def machines_on(namespace: Namespace, links: Mapping[int, str]) -> dict[bytes, Machine]:
+    """By address, those on the given links, which have their indexes as keys; without link-local ones.
+
+    Routes and neighbours are asked for link by link, so that the kernel skips those of thousands of other
+    links (0.5 ms a link at 5,000 attachments, where a list of all of them takes 19 ms).
+    """
+    found: dict[bytes, Machine] = {}
+    for index, name in links.items():
+        for family in _FAMILIES:
+            found.update((ip, Machine("neighbour", name)) for ip in _answered(namespace, family, index))
+    for index in links:
+        for family in _FAMILIES:
+            for ip, role, at in _routed(namespace, family, index):
+                if at in links and (role == "gateway" or ip not in found):
+                    found[ip] = Machine(role, links[at])
+    for hop in _next_hops(namespace):
+        if hop.gateway is not None and hop.index is not None and hop.index in links:
+            found[hop.gateway] = Machine("gateway", links[hop.index])
+    return {ip: it for ip, it in found.items() if not _is_link_local(ip)}
+
+
+def _answered(namespace: Namespace, family: int, index: int) -> Iterator[bytes]:
+    for payload in _dumped(namespace, neighbour.GET, neighbour.of_link(family, index)):
+        found = neighbour.decode(payload)
+        if found.state & _ANSWERED and found.address and found.mac:
+            yield found.address
+
+
+def _routed(namespace: Namespace, family: int, index: int) -> Iterator[tuple[bytes, Role, int]]:
+    """Gateways of all routes by a link, in every table; and machines on it that have a route of their own."""
+    for payload in _dumped(namespace, route.GET, route.of_table(family, _EVERY_TABLE, index)):
+        found = route.decode(payload)
+        if found.kind != route.UNICAST or found.protocol == route.PROTOCOL or found.flags & route.CLONED:
+            continue
+        for hop in found.hops:
+            if hop.gateway is not None:
+                yield hop.gateway, "gateway", hop.index or 0
+            elif found.prefix == len(found.destination) * 8:
+                yield found.destination, "routed", hop.index or 0
+
+
+def _next_hops(namespace: Namespace) -> list[route.NextHop]:
+    """Routes may name them by number alone (the sysctl nexthop_compat_mode)."""
+    return [
+        route.decode_next_hop(it) for it in _dumped(namespace, route.GET_NEXT_HOP, route.every_next_hop())
+    ]
+
+
+def _dumped(namespace: Namespace, kind: int, question: bytes) -> list[bytes]:
+    try:
+        return namespace.route.dump(kind, question)
+    except Refused as refused:
+        if refused.errno in ABSENT or refused.errno == errno.EOPNOTSUPP:  # nothing is there, or can be
+            return []
+        raise
+
+
+def _is_link_local(ip: bytes) -> bool:
+    return len(ip) == 16 and ip[0] == 0xFE and ip[1] & 0xC0 == 0x80

@@ -6,6 +6,8 @@ must not fail for it, and the key must not be lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
@@ -13,8 +15,9 @@ from ..cni import CNIError, Result, decode_result
 from ..journal import Attachment, Ledger, Port
 from ..kernel import InvalidPlan, Plan
 from ..kernel.values import packed_ip, shown_ip
-from .features.wanted import HostPort
-from .modes import routed
+from .features.options import MappedPort
+from .modes import UnknownMode, mode_named
+from .modes.base import Lost
 
 
 def readable_plan(attachment: Attachment) -> Plan | None:
@@ -33,12 +36,24 @@ def readable_result(attachment: Attachment) -> Result | None:
 
 
 def remnants_of(ledger: Ledger, attachment: Attachment) -> Plan:
-    """What has to go without its plan: that follows from the name of its link, and from its addresses."""
-    ips = [ip for _, ip in ledger.addresses_of(attachment.id)]
-    return routed.remnants(attachment.host_link, attachment.ifname, ips, attachment.rank)
+    """What to remove of an attachment whose plan cannot be read: its mode knows, from what its row says.
+
+    Raises `UnknownMode`: then nothing is known of what it has, and its row must stay.
+    """
+    ips = tuple(ip for _, ip in ledger.addresses_of(attachment.id))
+    lost = Lost(attachment.host_link, attachment.ifname, ips, attachment.rank)
+    return mode_named(attachment.mode).remnants(lost)
 
 
-def port_of(it: HostPort) -> Port:
+def planned_addresses(attachment: Attachment, plan: Plan) -> Sequence[bytes] | None:
+    """Those that the host's own routing table leads to the attachment; None if its mode is unknown."""
+    try:
+        return mode_named(attachment.mode).addresses(plan)
+    except UnknownMode:
+        return None
+
+
+def port_of(it: MappedPort) -> Port:
     ip = packed_ip(it.ip)
     return Port(
         protocol=it.protocol,
@@ -49,8 +64,8 @@ def port_of(it: HostPort) -> Port:
     )
 
 
-def host_port_of(it: Port) -> HostPort:
-    return HostPort(
+def host_port_of(it: Port) -> MappedPort:
+    return MappedPort(
         protocol=it.protocol,  # type: ignore[arg-type]
         host_port=it.host_port,
         ip=shown_ip(it.ip),

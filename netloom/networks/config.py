@@ -5,24 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct, ValidationError
 
 from ..cni import DNS, InvalidConfig, InvalidEnvironment, UnsupportedField, wire
-from ..cni.learning import learned
 from ..cni.names import shortened, validate_ifname
 from ..cni.skel import Request
-from ..cni.spot import Complaint, complaint
+from ..cni.wire import Complaint, complaint, thread_safe
 from ..ipam import Pool, PoolConfig, parse_pools, requested_addresses
 from ..kernel import InvalidObject
 from ..kernel.values import IPV6_MTU, packed_network, require_mac
 from ..workloads import Arguments
 from .features.options import (
-    Bandwidth,
+    BandwidthCapability,
     BandwidthConfig,
+    Isolation,
+    Limits,
     MasqueradeConfig,
+    MasqueradeScope,
     PortMapping,
     as_named,
     limits_of,
@@ -30,7 +32,7 @@ from .features.options import (
     masquerade_of,
     settings_of,
 )
-from .features.wanted import Isolation, Limits, Masquerade
+from .modes import DEFAULT, mode_named, mode_names
 
 # Every container has the first already; the others stand for all links in the kernel's settings.
 _TAKEN = frozenset({"lo", "all", "default"})
@@ -75,12 +77,12 @@ class _RuntimeConfig(Struct, frozen=True, rename="camel"):
     mac: str = ""
     dns: _RuntimeDNS | None = None
     port_mappings: tuple[PortMapping, ...] = ()
-    bandwidth: Bandwidth | None = None
+    bandwidth: BandwidthCapability | None = None
 
 
 class _Keys(Struct, frozen=True, rename=lambda field: _NAMES.get(field) or _camel(field)):
     pools: tuple[PoolConfig, ...] = ()
-    mode: Literal["routed"] = "routed"
+    mode: str = DEFAULT
     mtu: int | None = None
     cooldown: float = DEFAULT_COOLDOWN
     default_route: bool | None = None
@@ -106,7 +108,6 @@ _VALID = {
     "gateway": "an address",
     "exclude": 'a list of addresses, CIDRs and ranges, such as ["10.20.0.0/24", "10.20.1.1-10.20.1.9"]',
     "strategy": '"sequential", "random" or "embedded"',
-    "mode": '"routed"',
     "mtu": "0, or a whole number from 576 to 65535",
     "cooldown": f"a number of seconds from 0 to {LONGEST_COOLDOWN:.0f}",
     "defaultRoute": "true or false",
@@ -134,6 +135,15 @@ _VALID = {
     "protocol": '"tcp", "udp" or "sctp"',
     "hostIP": "an address of the host, or empty for all of them",
 }
+
+
+def valid_value(key: str) -> str:
+    """What may stand there, for people; empty if nothing is known of the key."""
+    if key == "mode":
+        return " or ".join(f'"{it}"' for it in mode_names())
+    return _VALID.get(key, "")
+
+
 # Objects that have these keys and no others, by the key that they stand under.
 _MAY_HAVE: dict[str, type[Struct]] = {
     "pools": PoolConfig,
@@ -147,8 +157,13 @@ _ALIKE = 0.8
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """What an ADD asks for, checked; `text` is how it was written."""
+    """What an ADD asks for, checked; `text` is how it was written.
 
+    `mode` is the name of a mode that this version knows, `scope` what that mode says for this network.
+    """
+
+    mode: str
+    scope: str
     pools: tuple[Pool, ...]
     requested: tuple[bytes, ...]
     cooldown: float
@@ -161,7 +176,7 @@ class Network(Struct, frozen=True, kw_only=True):
     arguments: Arguments
     text: bytes
     txqlen: int | None
-    masquerade: Masquerade | None
+    masquerade: MasqueradeScope | None
     isolation: Isolation
     mappings: tuple[PortMapping, ...]
     limits: Limits
@@ -188,6 +203,8 @@ def network_of(request: Request) -> Network:
             discreet="the kernel has another use for this interface name",
         )
     return Network(
+        mode=keys.mode,
+        scope=said.scope,
         pools=pools,
         requested=requested_addresses(
             arguments.ip or None, keys.args.cni.ips, keys.runtime_config.ips, pools
@@ -214,13 +231,14 @@ class _Said(Struct, frozen=True):
     """What a configuration says, whoever is attached. `wanted` is its text, as the hash has it."""
 
     keys: _Keys
+    scope: str
     pools: tuple[Pool, ...]
     destinations: tuple[str, ...]
     dns: DNS
     wanted: bytes
     mtu: int | None
     txqlen: int | None
-    masquerade: Masquerade | None
+    masquerade: MasqueradeScope | None
     mappings: tuple[PortMapping, ...]
     limits: Limits
     settings: tuple[tuple[str, str], ...]
@@ -254,6 +272,12 @@ def _judged(config: dict[str, Any]) -> _Said:
             "unsupported field portMappings",
             "runtimes say which ports a container gets: declare the capability `portMappings`",
         )
+    if keys.mode not in mode_names():
+        what, valid = "invalid network config: mode is", f", and must be {valid_value('mode')}"
+        shown = shortened(_as_written(keys.mode))
+        raise InvalidConfig(f"{what} {shown}{valid}", discreet=f"{what} {wire.json_type(keys.mode)}{valid}")
+    mode = mode_named(keys.mode)
+    mode.validate(config)
     of_args = keys.args.cni
     mtu = keys.mtu if of_args.mtu is None else of_args.mtu
     if mtu is not None and not (mtu == 0 or 576 <= mtu <= 65535):
@@ -271,6 +295,7 @@ def _judged(config: dict[str, Any]) -> _Said:
     destinations = tuple(_destination(route.dst) for route in keys.routes)
     return _Said(
         keys=keys,
+        scope=mode.scope(str(config.get("name", ""))),
         pools=pools,
         destinations=destinations,
         dns=_dns(keys),
@@ -300,7 +325,7 @@ def _keys(config: dict[str, Any]) -> _Keys:
     if "runtimeConfig" in given:
         given["runtimeConfig"] = as_named(given["runtimeConfig"])
     try:
-        return msgspec.convert(given, learned(_Keys))
+        return msgspec.convert(given, thread_safe(_Keys))
     except ValidationError as cause:
         said, discreet = _in_our_words(complaint(cause), given)
         what = "invalid network config"
@@ -315,14 +340,14 @@ def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
     for step in steps:
         value = value[int(step) if isinstance(value, list) else step]
     if wrong.missing:
-        text = f"{path} has no `{wrong.missing}`, and needs one: {_VALID[wrong.missing]}"
+        text = f"{path} has no `{wrong.missing}`, and needs one: {valid_value(wrong.missing)}"
         return text, text
     if wrong.unknown:
         known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
         text = f"{path} has a key `{shortened(wrong.unknown)}`, and may have {', '.join(known)}"
         return text, text
-    key = next(step for step in reversed(steps) if step in _VALID)
-    valid = f", and must be {_VALID[key]}" if key == steps[-1] else f"; {key} is {_VALID[key]}"
+    key = next(step for step in reversed(steps) if valid_value(step))
+    valid = f", and must be {valid_value(key)}" if key == steps[-1] else f"; {key} is {valid_value(key)}"
     shown = shortened(_as_written(value))
     return f"{path} is {shown}{valid}", f"{path} is {wire.json_type(value)}{valid}"
 

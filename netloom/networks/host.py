@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ..ipam import Pool
-from ..kernel.neighbourhood import Machine
+from ..kernel.uplink import Machine
 from ..kernel.values import IPV6_MTU
-from .features.wanted import HostPort
+from .features.options import MappedPort
 
 DEFAULT_MTU = 1500
 
+# The settings by which the host forwards packets, by family.
+FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 _WORDS = {
     "gateway": "the host's gateway on {link}",
@@ -48,7 +50,7 @@ class Host(Struct, frozen=True):
     ipv6_switch: str = ""
     addresses: frozenset[bytes] = frozenset()
     orphans: Mapping[str, frozenset[bytes]] = {}
-    orphan_ports: Sequence[tuple[HostPort, str]] = ()
+    orphan_ports: Sequence[tuple[MappedPort, str]] = ()
     neighbours: Mapping[bytes, Machine] = {}
 
     @property
@@ -73,7 +75,7 @@ class Host(Struct, frozen=True):
         """The orphan that an address is routed to."""
         return next((link for link, ips in self.orphans.items() if ip in ips and link != own), None)
 
-    def orphan_with_port(self, wanted: HostPort, own: str = "") -> str | None:
+    def orphan_with_port(self, wanted: MappedPort, own: str = "") -> str | None:
         """The orphan that a port of the host leads to. A port of all addresses is in the way of any."""
         for port, holder in self.orphan_ports:
             if holder == own or holder not in self.orphans or port.is_ipv6 != wanted.is_ipv6:

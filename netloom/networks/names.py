@@ -1,4 +1,4 @@
-"""Names and MACs that follow from an attachment's key, so that they need not be remembered to be the same."""
+"""Names, MACs and addresses that need not be remembered: they follow from a key, or are always the same."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ QUEUE_PREFIX = "lque"
 
 # Of the host's end of every pair. Each is alone on its wire, so they need not differ.
 HOST_MAC = "ee:6e:6c:00:00:01"
+
+
+# Of the host, on every node: the next hop of all containers, and the source that they see when the host calls
+# from its loopback, or when they call themselves from outside.
+HOST4 = "169.254.1.1"
+HOST6 = "fd6e:6574:6c6f:6f6d::1"
 
 
 class Names(NamedTuple):
@@ -45,3 +51,11 @@ def host_link_of(name: str) -> str | None:
     if name.startswith(QUEUE_PREFIX):
         return PREFIX + name.removeprefix(QUEUE_PREFIX)
     return name if name.startswith(PREFIX) else None
+
+
+# The host's main routing table. Networks whose containers the host has routes to share it.
+SCOPE = "main"
+
+
+# What `TABLE.comment` is.
+EDITION = "made by netloom 85c8ed7f17fa2f63"

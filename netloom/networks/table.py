@@ -37,15 +37,15 @@ What the guard drops is counted by link, but for what every IPv6 host says to it
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote_to_bytes
+
+from msgspec import Struct
 
 from ..kernel import NftChain, NftElement, NftTable, Route
-from .names import PREFIX
+from .names import HOST4, HOST6, PREFIX
 
-# Of the host, on every node: the next hop of all containers, and whom they see when the host calls from its
-# loopback, or they themselves from outside.
-HOST4 = "169.254.1.1"
-HOST6 = "fd6e:6574:6c6f:6f6d::1"
 LOOPBACK6 = "::1"
 
 # They are the host's: it answers a container that asks for its next hop, also one whose link gets another
@@ -242,3 +242,34 @@ def owners(elements: Iterable[NftElement]) -> Mapping[NftElement, str]:
         if link is not None:
             found[it] = link
     return found
+
+
+# A comment has up to 127 bytes.
+_PIECE = 100
+_STATE, _MORE, _JOURNAL = "state directory ", "... ", "journal "
+# Readable in nearly every path, and harmless between quotes.
+_PLAIN = "/ :,;@+=()"
+
+
+class Owner(Struct, frozen=True):
+    """`journal` is its identity, which a file that is moved or copied has, too; empty: not known."""
+
+    state_dir: str
+    journal: str = ""
+
+
+def owner_chain(owner: Owner) -> NftChain:
+    path = quote(os.fsencode(owner.state_dir), safe=_PLAIN)
+    pieces = [path[start : start + _PIECE] for start in range(0, len(path), _PIECE)]
+    remarks = [_STATE + pieces[0], *(_MORE + it for it in pieces[1:]), _JOURNAL + owner.journal]
+    return chain(OWNER, [f'continue comment "{it}"' for it in remarks])
+
+
+def owner_of(remarks: Iterable[str]) -> Owner | None:
+    """From the comments of the chain's rules; None if they do not name one."""
+    path, journal = "", ""
+    for it in remarks:
+        for prefix in (_STATE, _MORE):
+            path += it.removeprefix(prefix) if it.startswith(prefix) else ""
+        journal = it.removeprefix(_JOURNAL) if it.startswith(_JOURNAL) else journal
+    return Owner(os.fsdecode(unquote_to_bytes(path)), journal) if path else None

@@ -22,7 +22,7 @@ from netloom.api.protocol import LENGTH, Head, encode
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.journal import Ledger, in_memory, read_only
 from netloom.kernel import Namespace
-from netloom.ops.audit.audit import audit
+from netloom.ops.audit import audit
 
 from ..lanes import ROOT
 from ..stdin import ready

@@ -16,7 +16,7 @@ _CHAIN = "leave-storm"
 _STORM = """
 import sys
 from netloom.kernel import Namespace
-from netloom.kernel.netlink.nftables import DELETE_ELEMENT, NEW_ELEMENT, Item, change_elements
+from netloom.kernel.netlink.nft_elements import DELETE_ELEMENT, NEW_ELEMENT, Item, change_elements
 
 with Namespace.own() as host:
     items = [Item(("inet", "storm", "numbers"), (7).to_bytes(4, "big"))]

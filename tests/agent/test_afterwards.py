@@ -16,7 +16,7 @@ from netloom.api.protocol import Head, encode
 from netloom.failpoints import VARIABLE
 
 from .stage import Node, eventually, received
-from .succession import follow
+from .successor import follow
 
 pytestmark = pytest.mark.kernel
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from netloom.agent.metrics.exposition import Family, exposition, family
-from netloom.agent.metrics.histogram import Histogram
+from netloom.agent.metrics.exposition import Family, Histogram, exposition, family
 from netloom.agent.metrics.metrics import METRICS, Metric
 from netloom.api.catalogue import ENTRIES
 

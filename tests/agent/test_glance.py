@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.cli.live import foreign_addresses
 from netloom.journal import Attachment
 from netloom.kernel import Namespace, Neighbour, NftChain, NftElement, Plan, Scope, Sysctl, check
 from netloom.kernel.netlink import qdisc
-from netloom.kernel.netlink.connection import Connection
-from netloom.kernel.sighting import Sighting
-from netloom.ops.audit.audit import audit, plans_of
-from netloom.ops.audit.bulk_check import as_planned
+from netloom.kernel.netlink.connection import NetlinkConnection
+from netloom.kernel.snapshot import Snapshot
+from netloom.ops.audit import as_planned, audit, plans_of
+from netloom.ops.inspect.attachment_state import foreign_addresses
 from netloom.ops.node import table_contents as contents
-from netloom.ops.node.presence import namespace_of
+from netloom.ops.node.namespaces import namespace_of
 
 from .stage import Node
 
@@ -79,12 +78,12 @@ def test_what_most_attachments_are_made_of_needs_no_question_of_its_own(pair: Pa
     rows = list(pair.node.ledger().attachments())
     plans = plans_of(rows)
     with pair.node.namespace.entered(), Namespace.own() as host:
-        outside = Sighting(host, neighbours=True)
+        outside = Snapshot(host, neighbours=True)
         for row in rows:
             namespace = namespace_of(row)
             assert namespace is not None
             with namespace:
-                inside, scope = Sighting(namespace), Scope(host, namespace)
+                inside, scope = Snapshot(namespace), Scope(host, namespace)
                 for it in plans[row.id].objects:
                     here, other = (outside, inside) if it.on == "host" else (inside, outside)
                     apart = isinstance(it, NftChain | NftElement | Sysctl) or (
@@ -177,15 +176,15 @@ def test_many_limits_are_compared_from_one_list_of_queues(
 ) -> None:
     """The kernel lists the queues of all links each time: a list for each limit would be a square."""
     asked: list[int] = []
-    dump = Connection.dump
+    dump = NetlinkConnection.dump
 
-    def counting(self: Connection, kind: int, payload: bytes) -> list[bytes]:
+    def counting(self: NetlinkConnection, kind: int, payload: bytes) -> list[bytes]:
         asked.append(kind)
         return dump(self, kind, payload)
 
     rows = list(limited.ledger().attachments())
     limited.inside("ip", "route", "flush", "proto", "78")  # so that each is looked at closely, too
-    monkeypatch.setattr(Connection, "dump", counting)
+    monkeypatch.setattr(NetlinkConnection, "dump", counting)
     with limited.namespace.entered(), Namespace.own() as host:
         as_planned(rows, plans_of(rows), host, contents.there(host))
         assert asked.count(qdisc.GET) == 1

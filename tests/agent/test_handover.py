@@ -27,7 +27,7 @@ from netloom.journal.schema import VERSION
 from .faults import small_disk
 from .installation import Installation
 from .stage import NETLOOM, Node, eventually, is_stopped
-from .succession import (
+from .successor import (
     calling,
     failures,
     follow,
@@ -166,7 +166,7 @@ def test_no_call_fails_when_one_is_followed_that_knows_no_handover(node: Node) -
     assert set(os.listdir(node.socket.parent)) - {"intents"} == {"agent.sock"}
 
 
-@pytest.mark.parametrize("step", ["displace.placed", "displace.ended"])
+@pytest.mark.parametrize("step", ["takeover.placed", "takeover.ended"])
 def test_an_older_one_is_settled_by_the_next_if_its_successor_dies(node: Node, step: str) -> None:
     start_without_handover(node)
     container = node.container()
@@ -174,7 +174,7 @@ def test_an_older_one_is_settled_by_the_next_if_its_successor_dies(node: Node, s
     assert successor(node, step).wait(20) == -signal.SIGKILL
     before = node.agent
     assert before is not None
-    if step == "displace.placed":  # it finds its socket replaced by one where nobody is, within a second
+    if step == "takeover.placed":  # it finds its socket replaced by one where nobody is, within a second
         assert eventually(lambda: node.answers() and node.plugin("STATUS").status == 0)
         assert before.poll() is None
     else:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from netloom.ops.node.install import Receipt
-from netloom.ops.node.kept_networks import Copy, is_sound, renewed
-from netloom.ops.node.network_files import NetworkFiles
+from netloom.ops.node.networks import Copy, NetworkFiles, is_sound, renewed
 
 pytestmark = pytest.mark.unit
 

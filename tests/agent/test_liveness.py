@@ -15,7 +15,7 @@ from netloom.agent.node import Node
 from netloom.agent.settings import Settings
 from netloom.journal import Journal
 from netloom.kernel import Namespace, QueueFull
-from netloom.kernel.dataplane import Dataplane, Request
+from netloom.kernel.dataplane import Dataplane, DataplaneRequest
 from netloom.networks.table import TABLE
 
 pytestmark = pytest.mark.kernel
@@ -33,7 +33,7 @@ class Workshop:
         self.dataplane = dataplane
         self.released = threading.Event()
 
-    def slow(self, seconds: float, *, timeout: float = 30.0) -> Request[None]:
+    def slow(self, seconds: float, *, timeout: float = 30.0) -> DataplaneRequest[None]:
         """Keeps the dataplane's own thread for so long, and then lays a table down."""
 
         def wait(_: Namespace) -> list[object]:

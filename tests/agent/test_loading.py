@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from .stage import Node, eventually
+from .watching import ask, conf_dir, is_there
 
 pytestmark = pytest.mark.kernel
 
@@ -43,11 +44,14 @@ def loaded(node: Node) -> set[str]:
     return set(path.read_text().split())
 
 
-def test_no_request_waits_for_an_import(node: Node) -> None:
-    node.start(
-        through=(sys.executable, "-c", _TELLING), environment={"LOADED": str(node.directory / "loaded")}
-    )
+def start(node: Node, *arguments: str) -> None:
+    environment = {"LOADED": str(node.directory / "loaded")}
+    node.start(*arguments, through=(sys.executable, "-c", _TELLING), environment=environment)
     node.info()
+
+
+def test_no_request_waits_for_an_import(node: Node) -> None:
+    start(node)
     before = loaded(node)
     container = node.container()
     config = node.config_with(_EVERYTHING)
@@ -62,3 +66,17 @@ def test_no_request_waits_for_an_import(node: Node) -> None:
         done = node.ask(verb, of, node.config_with({**_EVERYTHING, **more}))
         assert done.status == 0, done.output
     assert loaded(node) - before == set()
+
+
+def test_no_page_waits_for_the_import_of_h11(node: Node) -> None:
+    start(node, "--conf-dir", str(conf_dir(node, node.config())))
+    before = loaded(node)
+    assert {"h11", "netloom.agent.http.pages"} <= before
+    assert eventually(lambda: is_there(node))
+    assert [ask(node, path).status for path in ("/metrics", "/livez", "/readyz")] == [200] * 3
+    assert {it for it in loaded(node) - before if it.startswith(("h11", "netloom"))} == set()
+
+
+def test_an_agent_without_an_http_listener_does_not_import_h11(node: Node) -> None:
+    start(node, "--metrics-listen", "none")
+    assert {it for it in loaded(node) if it.startswith(("h11", "netloom.agent.http."))} == set()

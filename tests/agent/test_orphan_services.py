@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.ops.node import orphan_table
-from netloom.ops.node.presence import boot_id
+from netloom.api.paths import ORPHANS
+from netloom.ops.node import orphans
+from netloom.ops.node.namespaces import boot_id
 
 from .outside import (
     BEYOND,
@@ -227,7 +228,7 @@ def test_nothing_is_left_of_orphans_that_go(served: Lost) -> None:
     node.inside("ip", "link", "del", link)
     assert eventually(lambda: node.info()["orphans"] == {})
     assert eventually(lambda: leftovers(node) == []), leftovers(node)
-    assert eventually(lambda: not (node.state_dir / orphan_table.FILE).exists())
+    assert eventually(lambda: not (node.state_dir / ORPHANS).exists())
 
 
 def test_one_that_is_attached_again_has_what_its_new_configuration_says(served: Lost) -> None:
@@ -237,7 +238,7 @@ def test_one_that_is_attached_again_has_what_its_new_configuration_says(served: 
     assert node.add(own.name, node.config(ipMasq=False)).status == 0
     link = node.link_of(own.name)
     assert link not in node.info()["orphans"]
-    assert eventually(lambda: link not in orphan_table.read(str(node.state_dir), boot_id()))
+    assert eventually(lambda: link not in orphans.read(str(node.state_dir), boot_id()))
     flush(node)
     assert eventually(lambda: is_reached(served.friend, own.addresses[IPV4]))
     with pytest.raises(TimeoutError):

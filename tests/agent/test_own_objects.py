@@ -13,7 +13,7 @@ import pytest
 from netloom.api.catalogue import ENTRIES
 from netloom.kernel import Namespace
 from netloom.kernel.netlink import address, route
-from netloom.networks.table import HOST4, HOST6
+from netloom.networks.names import HOST4, HOST6
 
 from .outside import IPV4, LOOPBACK, TCP, Answering, ask
 from .outside import port as mapping

@@ -6,13 +6,13 @@ import errno
 
 import pytest
 
-from netloom.agent.handover.preflight import require_ready
+from netloom.agent.handover.successor import require_ready
 from netloom.agent.settings import Settings
 from netloom.kernel import KernelError
 
 from .stage import Node, eventually
 from .storm import storm
-from .succession import successor
+from .successor import successor
 
 pytestmark = pytest.mark.kernel
 
@@ -64,4 +64,4 @@ def test_one_that_never_rests_is_not_followed_and_goes_on(node: Node) -> None:
 
     with storm(node), node.namespace.entered():
         assert eventually(is_refused, PATIENCE)
-    assert node.plugin("STATUS").status == 0
+    assert eventually(lambda: node.plugin("STATUS").status == 0, PATIENCE)

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from netloom.cli.agent_process import Place, holder
+from netloom.api.paths import Place
+from netloom.ops.control.process import holder
 
 from ..agent.stage import Node, eventually
 from .stage import NETLOOM, PATIENCE, Outcome, Stage

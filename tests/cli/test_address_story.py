@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from netloom.cli.explaining.address import story_of
-from netloom.cli.explaining.explanation import AddressStory
 from netloom.journal import Operation, empty
 from netloom.kernel import Namespace
+from netloom.ops.explain.address import story_of
+from netloom.ops.explain.explanation import AddressStory
 
 pytestmark = pytest.mark.unit
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from netloom.cli.agent_advice import agent_advice
 from netloom.cni.errors import from_code
 from netloom.journal import lost
+from netloom.ops.advice import agent_advice
 
 from ..lanes import ROOT
 from .stage import Stage

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from netloom.cli.candidates import candidates
+from netloom.cli.completion import candidates
 from netloom.cli.tree import TREE, Command
 from netloom.journal import Journal, Ledger
 
@@ -47,7 +47,7 @@ def write_journal(state_dir: Path) -> None:
     def attach(ledger: Ledger) -> None:
         for number, name in enumerate(CONTAINERS):
             row = replace(attachment(name), namespace="shop", pod=f"api-{number}")
-            ledger.reserve(row, "main", [bytes((10, 9, 0, number)), bytes((0xFD, 9, *[0] * 13, number))])
+            ledger.reserve(row, [bytes((10, 9, 0, number)), bytes((0xFD, 9, *[0] * 13, number))])
 
     with Journal(str(state_dir / "journal.db")) as journal:
         journal.change(attach).result(PATIENCE)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from netloom.cli.connectivity import throwaway
-from netloom.cli.connectivity.trials import WHATS
 from netloom.kernel import Namespace
+from netloom.ops.connectivity import namespaces
+from netloom.ops.connectivity.suite import PROBES
 
 from ..agent.stage import eventually
 from .machine import Machine
@@ -90,7 +90,7 @@ def started(machine: Machine, *words: str) -> subprocess.Popen[str]:
 
 
 def only(*what: str) -> Sequence[str]:
-    return [word for it in WHATS if it not in what for word in ("--skip", it)]
+    return [word for it in PROBES if it not in what for word in ("--skip", it)]
 
 
 def rows(document: dict[str, Any], *, what: str = "", result: str = "") -> list[dict[str, Any]]:
@@ -691,29 +691,29 @@ def test_what_cannot_be_is_refused_before_anything_is_made(machine: Machine, wor
 
 
 def test_a_namespace_without_a_lock_is_abandoned_and_one_in_use_is_not() -> None:
-    name = f"{throwaway.PREFIX}{os.getpid()}-x"
-    made = throwaway.make(name)
+    name = f"{namespaces.PREFIX}{os.getpid()}-x"
+    made = namespaces.make(name)
     try:
-        assert name not in set(throwaway.abandoned())
+        assert name not in set(namespaces.leaked())
         listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
         assert name in listed.split()
         made.close()
-        assert name in set(throwaway.abandoned())
+        assert name in set(namespaces.leaked())
     finally:
-        throwaway.remove(name)
-    throwaway.remove(name)  # once more is fine
-    assert not os.path.exists(throwaway.path_of(name))
+        namespaces.remove(name)
+    namespaces.remove(name)  # once more is fine
+    assert not os.path.exists(namespaces.path_of(name))
 
 
 def test_a_file_that_was_to_become_a_namespace_is_abandoned() -> None:
-    name = f"{throwaway.PREFIX}{os.getpid()}-y"
-    made = throwaway.make(f"{throwaway.PREFIX}{os.getpid()}-z")  # so that the directory is there
+    name = f"{namespaces.PREFIX}{os.getpid()}-y"
+    made = namespaces.make(f"{namespaces.PREFIX}{os.getpid()}-z")  # so that the directory is there
     try:
-        Path(throwaway.path_of(name)).touch()
-        assert name in set(throwaway.abandoned())
+        Path(namespaces.path_of(name)).touch()
+        assert name in set(namespaces.leaked())
     finally:
-        throwaway.remove(name)
-        throwaway.remove(f"{throwaway.PREFIX}{os.getpid()}-z")
+        namespaces.remove(name)
+        namespaces.remove(f"{namespaces.PREFIX}{os.getpid()}-z")
         made.close()
 
 

@@ -1,4 +1,4 @@
-"""`netloom doctor`: what it looks at, what it says, and what it mends. Faults are in test_faults.py."""
+"""`netloom doctor`: what it checks, what it says, and what it mends. Faults are in test_faults.py."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from netloom.api.findings import Finding
-from netloom.cli.doctor.fixes import Fix, judged
-from netloom.cli.doctor.look import LOOKS
 from netloom.kernel.objects.link import GROUP
+from netloom.ops.doctor.checks import CHECKS
+from netloom.ops.doctor.fixes import Fix, judged
 
 from ..agent.stage import eventually
 from .machine import Machine
@@ -29,10 +29,10 @@ def found(machine: Machine, *words: str) -> dict[str, dict[str, Any]]:
 # What it says.
 
 
-def test_on_a_sound_node_every_look_is_taken_and_finds_nothing(machine: Machine) -> None:
+def test_on_a_sound_node_every_check_runs_and_finds_nothing(machine: Machine) -> None:
     machine.attach(machine.node.container())
     document = machine.run("doctor", "--json").document
-    assert [(it["look"], it["findings"]) for it in document["looks"]] == [(it.name, 0) for it in LOOKS]
+    assert [(it["look"], it["findings"]) for it in document["looks"]] == [(it.name, 0) for it in CHECKS]
     assert {it["feature"] for it in document["features"]} >= {"veth", "nftables", "nat"}
     assert machine.on_a_terminal("doctor").stdout.startswith("nothing is wrong")
 
@@ -75,10 +75,10 @@ def test_a_machine_that_is_no_node_yet_is_told_what_status_says(bare: Machine) -
     assert outcome.document["features"]
 
 
-# What it looks at.
+# What it checks.
 
 
-def test_only_one_look_is_taken_if_only_one_is_asked_for(machine: Machine) -> None:
+def test_only_one_check_runs_if_only_one_is_asked_for(machine: Machine) -> None:
     machine.plugin.unlink()
     assert [it["look"] for it in machine.run("doctor", "--json", "--only", "disk").document["looks"]] == [
         "disk"
@@ -87,12 +87,12 @@ def test_only_one_look_is_taken_if_only_one_is_asked_for(machine: Machine) -> No
     assert found(machine, "--only", "plugin-differs", "--only", "clock") == {}
 
 
-def test_a_look_that_does_not_exist_is_an_error_of_usage(machine: Machine) -> None:
+def test_a_check_that_does_not_exist_is_an_error_of_usage(machine: Machine) -> None:
     outcome = machine.run("doctor", "--only", "nothing", "--json")
     assert (outcome.status, outcome.error["code"]) == (2, "usage")
 
 
-def test_a_look_that_fails_does_not_hide_the_others(machine: Machine) -> None:
+def test_a_check_that_fails_does_not_hide_the_others(machine: Machine) -> None:
     machine.plugin.unlink()
     prefix = ("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
     document = machine.run("doctor", "--json", prefix=prefix).document

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from netloom.ops.node.heartbeat import last_sign
+from netloom.ops.node.namespaces import last_sign
 
 from ..agent.stage import eventually
 from .machine import Machine

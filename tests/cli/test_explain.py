@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from netloom.api.catalogue import ENTRIES
-from netloom.cli.moments import shown
+from netloom.api.times import shown
 
 from ..agent.stage import eventually
 from .machine import Machine

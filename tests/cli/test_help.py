@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from netloom import __version__
-from netloom.cli.place import CONF_DIR, PLUGIN_DIR, SOCKET, STATE_DIR
+from netloom.api.paths import DEFAULT_CONF_DIR, DEFAULT_PLUGIN_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR
 from netloom.cli.tree import TREE, Command
 from netloom.cni.lock import LOCK_FILE
 
@@ -174,7 +174,13 @@ def test_a_deadline_must_be_a_time(stage: Stage, seconds: str) -> None:
 def test_help_of_down_names_the_places_that_a_purge_removes(stage: Stage) -> None:
     told = stage.run("down", "--help").stdout
 
-    for place in (STATE_DIR, os.path.dirname(SOCKET), CONF_DIR, PLUGIN_DIR, LOCK_FILE):
+    for place in (
+        DEFAULT_STATE_DIR,
+        os.path.dirname(DEFAULT_SOCKET),
+        DEFAULT_CONF_DIR,
+        DEFAULT_PLUGIN_DIR,
+        LOCK_FILE,
+    ):
         assert place in told
 
 

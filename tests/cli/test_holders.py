@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from netloom.cli.quoting import for_shell
+from netloom.api.text import for_shell
 
 from ..agent.stage import eventually
 from .machine import Machine

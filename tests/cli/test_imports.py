@@ -47,24 +47,24 @@ def test_the_version_needs_neither_msgspec_nor_argparse(stage: Stage) -> None:
 
 
 def test_no_guess_is_prepared_for_who_makes_no_mistake(stage: Stage) -> None:
-    assert imported(stage, "ls", "--help").isdisjoint({"difflib", "netloom.cli.misspelt"})
+    assert imported(stage, "ls", "--help").isdisjoint({"difflib", "netloom.cli.completion"})
 
 
 def test_help_needs_no_event_loop(stage: Stage) -> None:
     modules = imported(stage, "cni", "add", "--help")
 
-    assert "netloom.cli.cni.add" in modules
+    assert "netloom.cli.commands.cni.add" in modules
     assert "asyncio" not in modules
 
 
 def test_a_list_of_attachments_needs_neither_the_kernel_nor_the_agent(stage: Stage) -> None:
     state_dir = stage.directory / "state"
     with Journal(str(state_dir / "journal.db")) as journal:
-        journal.change(lambda ledger: ledger.reserve(attachment(), "main", [])).result(PATIENCE)
+        journal.change(lambda ledger: ledger.reserve(attachment(), [])).result(PATIENCE)
 
     modules = imported(stage, "ls", "--state-dir", str(state_dir), "--socket", str(state_dir / "socket"))
 
-    assert "netloom.cli.plan_facts" in modules
+    assert "netloom.ops.inspect.plan_facts" in modules
     assert modules.isdisjoint({"asyncio", "hashlib", "shutil", "subprocess"})
     assert modules.isdisjoint({"netloom.agent", "netloom.cni.exec", "netloom.kernel"})
 
@@ -77,23 +77,23 @@ def test_the_log_is_read_without_an_event_loop(stage: Stage, words: tuple[str, .
         place = ("--state-dir", str(state_dir), "--socket", str(state_dir / "socket"))
     modules = imported(stage, *words, *place)
 
-    assert "netloom.cli.settling" in modules
+    assert "netloom.ops.control.asking" in modules
     assert modules.isdisjoint({"asyncio", "netloom.agent.node", "netloom.kernel"})
 
 
 def test_a_completion_needs_none_of_the_commands(stage: Stage) -> None:
     modules = imported(stage, "__complete", "inspect", "")
 
-    assert "netloom.cli.candidates" in modules
-    assert modules.isdisjoint({"msgspec", "netloom.cli.inspect", "netloom.cni", "netloom.journal"})
+    assert "netloom.cli.completion" in modules
+    assert modules.isdisjoint({"msgspec", "netloom.cli.commands.inspect", "netloom.cni", "netloom.journal"})
 
 
 def test_a_command_does_not_import_its_neighbours(stage: Stage) -> None:
     modules = imported(stage, "cni", "status", stage.recorded_network())
 
-    assert {name for name in modules if name.startswith("netloom.cli.cni.")} == {
-        "netloom.cli.cni.status",
-        "netloom.cli.cni.target",
+    assert {name for name in modules if name.startswith("netloom.cli.commands.cni.")} == {
+        "netloom.cli.commands.cni.status",
+        "netloom.cli.commands.cni.target",
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from netloom.journal.schema import VERSION
 
-from ..agent.succession import calling, failures
+from ..agent.successor import calling, failures
 from .machine import Machine
 
 pytestmark = pytest.mark.kernel

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from netloom.agent.server.subject import about, begin
+from netloom.agent.log import HumanLines, JsonLines, RateLimitedHandler
+from netloom.agent.server.caller import about, begin
 from netloom.agent.verbs.errors import explained
-from netloom.cli.calm import CalmHandler
-from netloom.cli.log import HumanLines, JsonLines
 from netloom.cni import AttachmentKey, InvalidConfig
 
 from ..agent.stage import eventually
@@ -40,7 +39,7 @@ class Log:
     def __init__(self, formatter: logging.Formatter) -> None:
         self.clock = Clock()
         self._stream = io.StringIO()
-        self.handler = CalmHandler(self._stream, window=60, alike=5, clock=self.clock)
+        self.handler = RateLimitedHandler(self._stream, window=60, alike=5, clock=self.clock)
         self.handler.setFormatter(formatter)
         self.logger = logging.Logger("test")
         self.logger.addHandler(self.handler)
@@ -102,7 +101,7 @@ def test_what_is_not_alike_is_said_whatever_else_is(plain: Log) -> None:
 
 def test_the_count_is_said_though_nothing_else_ever_is() -> None:
     stream = io.StringIO()
-    handler = CalmHandler(stream, window=0.5)
+    handler = RateLimitedHandler(stream, window=0.5)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.Logger("test")
     logger.addHandler(handler)
@@ -205,5 +204,5 @@ class FullDisk(io.StringIO):
 def test_a_disk_that_takes_no_more_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
     logger = logging.Logger("test")
-    logger.addHandler(CalmHandler(FullDisk()))
+    logger.addHandler(RateLimitedHandler(FullDisk()))
     logger.error("one")

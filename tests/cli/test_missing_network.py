@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from netloom.ops.node.heartbeat import last_sign
+from netloom.ops.node.namespaces import last_sign
 
 from ..agent.stage import eventually
 from ..agent.watching import ask

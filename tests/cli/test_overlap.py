@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from netloom.cli.overlap import HostNetwork, host_networks, warnings_of
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.kernel.values import packed_network
+from netloom.ops.health.pools import HostNetwork, host_networks, overlap_warnings
 
 from ..agent.stage import Node
 from .machine import Machine
@@ -37,13 +37,13 @@ def network(cidr: str, *, near: bool = True) -> HostNetwork:
 def test_a_pool_overlaps_where_it_gives_addresses(
     pool: PoolConfig, found: HostNetwork, overlap: bool
 ) -> None:
-    assert bool(warnings_of(parse_pools([pool]), [found])) == overlap
+    assert bool(overlap_warnings(parse_pools([pool]), [found])) == overlap
 
 
 @pytest.mark.unit
 def test_many_networks_are_one_warning_that_can_be_read() -> None:
     many = [network(f"10.78.{number}.0/24") for number in range(9)]
-    (warning,) = warnings_of(parse_pools([PoolConfig("10.78.0.0/16")]), many)
+    (warning,) = overlap_warnings(parse_pools([PoolConfig("10.78.0.0/16")]), many)
     assert "10.78.2.0/24 on eth0 and 6 more" in warning
 
 

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import asdict, fields
 
-from netloom.cli.plan_facts import VERSION, Facts, _Part, facts_of
 from netloom.kernel import Plan, plan
 from netloom.kernel.objects import AnyObject
 from netloom.kernel.values import packed_ip
 from netloom.networks.features import bandwidth as limits
 from netloom.networks.features import isolation, masquerade, ports
-from netloom.networks.features.wanted import HostPort, Limit, Limits, Masquerade
-from netloom.networks.modes import routed
-from netloom.networks.modes.routed import Assigned, Attached
+from netloom.networks.features.options import Limit, Limits, MappedPort, MasqueradeScope
+from netloom.networks.modes.base import Assigned, Attached
+from netloom.networks.modes.routed import ROUTED
+from netloom.ops.inspect.plan_facts import VERSION, Facts, _PlanPart, facts_of
 
 pytestmark = pytest.mark.unit
 
 ADDRESSES = ("10.9.0.1", "fd09::1")
 LIMIT = st.none() | st.builds(Limit, st.sampled_from([8_000_000, 16_000_000]), st.sampled_from([0, 800_000]))
 PORTS = st.builds(
-    lambda protocol, number, ip, port, at: HostPort(
+    lambda protocol, number, ip, port, at: MappedPort(
         protocol=protocol, host_port=number, ip=ip, port=port, host_ip=at[":" in ip] if at else ""
     ),
     st.sampled_from(["tcp", "udp", "sctp"]),
@@ -46,7 +46,7 @@ ATTACHED = st.builds(
     pools=st.just(("10.9.0.0/16", "fd09::/64")),
     masquerade=st.none()
     | st.builds(
-        Masquerade,
+        MasqueradeScope,
         ipv4=st.booleans(),
         ipv6=st.booleans(),
         exceptions=st.sampled_from([(), ("192.0.2.0/24", "fd20::/64")]),
@@ -60,11 +60,11 @@ ATTACHED = st.builds(
 
 @given(ATTACHED)
 def test_the_facts_are_what_the_modes_say(attached: Attached) -> None:
-    made = routed.plan(attached)
+    made = ROUTED.plan(attached)
     facts = facts_of(made.encode())
     assert (facts.mac, facts.mtu) == (attached.mac, attached.mtu)
     assert [
-        HostPort(
+        MappedPort(
             protocol=it.protocol,  # type: ignore[arg-type]
             host_port=it.host_port,
             ip=it.container_ip,
@@ -86,7 +86,7 @@ def _without_unset(value: msgspec.Struct) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", get_args(AnyObject), ids=lambda kind: kind.__name__)
 def test_every_kind_of_object_can_be_passed_over(kind: type[msgspec.Struct]) -> None:
     """A field that another kind has by the same name must be of a type that is read, too."""
-    read = {field.encode_name: field.type for field in fields(_Part)}
+    read = {field.encode_name: field.type for field in fields(_PlanPart)}
     for field in fields(kind):
         wanted = read.get(field.encode_name, Any)
         assert wanted is Any or _names_of(field.type) <= _names_of(wanted), field.encode_name

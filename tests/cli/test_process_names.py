@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from netloom.cli.agent_process import is_stopped
-from netloom.cli.doctor import processes
+from netloom.ops.control.process import is_stopped
+from netloom.ops.doctor import services
 
 from ..agent.stage import eventually
 
@@ -41,5 +41,5 @@ def test_whether_it_is_stopped_is_seen_behind_its_name(named: subprocess.Popen[b
 
 
 def test_it_is_shown(named: subprocess.Popen[bytes]) -> None:
-    assert processes.name(named.pid) == "\N{REPLACEMENT CHARACTER}) T (\N{REPLACEMENT CHARACTER}"
-    assert f"process {named.pid} (" in processes.shown(named.pid)
+    assert services.name(named.pid) == "\N{REPLACEMENT CHARACTER}) T (\N{REPLACEMENT CHARACTER}"
+    assert f"process {named.pid} (" in services.shown(named.pid)

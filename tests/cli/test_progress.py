@@ -12,11 +12,11 @@ pytestmark = pytest.mark.unit
 
 _WORK = """
 import time
-from netloom.cli.progress import Progress
-with Progress("compared") as progress:
+from netloom.cli.terminal.output import Progress
+with Progress() as progress:
     for done in range(1, 11):
         time.sleep({pause})
-        progress.tell(done, 10)
+        progress.tell("compared", done, 10)
 print("done")
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from netloom.api.client import Connection, UnknownQuestion
-from netloom.ops.node.heartbeat import last_sign
+from netloom.ops.node.namespaces import last_sign
 
 from ..agent.stage import eventually
 from .machine import Machine, up_to_date

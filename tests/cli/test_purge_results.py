@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from netloom.cli.connectivity.throwaway import KEPT_PREFIX
+from netloom.ops.connectivity.namespaces import KEPT_PREFIX
 
 from ..agent.stage import eventually
 from .machine import Machine

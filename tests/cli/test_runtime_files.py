@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from netloom.cli.runtimes import Runtime, runtimes
+from netloom.ops.runtimes.runtimes import ContainerRuntime, runtimes
 
 from . import strange_files
 from .machine import Machine
@@ -50,7 +50,7 @@ def rancher() -> Iterator[Path]:
             place.rmdir()
 
 
-def named(name: str) -> Runtime:
+def named(name: str) -> ContainerRuntime:
     return {it.name: it for it in runtimes()}[name]
 
 

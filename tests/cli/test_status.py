@@ -312,7 +312,7 @@ def test_no_more_is_loaded_for_it_than_it_needs(machine: Machine) -> None:
     words = machine.node.command(sys.executable, "-c", script, "status", "--json")
     done = subprocess.run(words, env=machine.stage.env, capture_output=True, text=True, check=True)
     modules = set(done.stderr.split())
-    assert "netloom.cli.node_report" in modules
+    assert "netloom.ops.status.report" in modules
     assert modules & {"asyncio", "ctypes", "hashlib", "shutil", "subprocess", "tomllib"} == set()
     assert modules.isdisjoint({"netloom.agent.node", "netloom.api.catalogue", "netloom.cni.exec"})
     assert modules.isdisjoint({"netloom.kernel.objects", "netloom.kernel.plan", "netloom.networks.table"})

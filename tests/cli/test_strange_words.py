@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from netloom.cli.quoting import for_shell
+from netloom.api.text import for_shell
 
 from .machine import Machine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netloom.cli.tables import laid_out
+from netloom.cli.terminal.tables import laid_out
 
 pytestmark = pytest.mark.unit
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import shutil
@@ -21,11 +20,11 @@ from msgspec import structs
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from netloom.cli.event import Event
+from netloom.api.paths import Place
 from netloom.cli.top.columns import LATENCIES, RATES, event_columns, latencies, rate
-from netloom.cli.top.meter import Meter
-from netloom.cli.top.reading import Latency, Rate, latencies_of, percentile, rates_of, seconds_of
+from netloom.cli.top.reading import Latency, Meter, Rate, latencies_of, percentile, rates_of, seconds_of
 from netloom.cli.top.screen import Top
+from netloom.ops.explain.events import Event
 
 from ..agent.stage import PATIENCE, eventually
 from .machine import Machine
@@ -149,17 +148,12 @@ def test_without_a_journal_the_document_is_empty(bare: Machine, damaged: bool) -
 
 
 def watched(machine: Machine, watch: Callable[[Top, Pilot[None]], Awaitable[None]]) -> None:
-    args = argparse.Namespace(
-        state_dir=str(machine.node.state_dir),
-        socket=str(machine.node.socket),
-        conf_dir=str(machine.stage.networks),
-        json=False,
-    )
+    place = Place(str(machine.node.state_dir), str(machine.node.socket), str(machine.stage.networks))
 
     agent = f"process {machine.agent}"
 
     async def run() -> None:
-        top = Top(Meter(args))
+        top = Top(Meter(place))
         async with top.run_test(size=(140, 45)) as pilot:
             # An agent that is busy is not in every reading.
             assert await soon(pilot, lambda: bool(cells(top, "#rates")) and agent in text(top, "#head"))

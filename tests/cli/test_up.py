@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from netloom import __version__
-from netloom.cli.status import CONFIGURATION
+from netloom.cli.exit_status import CONFIGURATION
 
 from ..agent.stage import PLUGIN, eventually
 from ..lanes import ROOT

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from netloom.cli import own_units
-from netloom.cli.agent_process import Place
-from netloom.cli.agent_start import own_command
-from netloom.cli.units import SERVICE, SOCKET, paths, rendered
+from netloom.api.paths import Place
+from netloom.ops.control import units
+from netloom.ops.control.start import own_command
+from netloom.ops.control.units import SERVICE, SOCKET, paths, rendered
 from netloom.ops.node.install import Receipt
 
 from ..lanes import ROOT
@@ -154,7 +154,7 @@ class TestByWhatTheySay:
         place = Place(directory, f"{directory}/run/agent.sock")
         command = ["/opt/an older/bin/python3", *own_command(place, f"{directory}/net.d")[1:]]
         for name, content in rendered(place, command).items():
-            assert own_units.is_ours(f"/somewhere/{name}", content, directory, Receipt())
+            assert units.is_ours(f"/somewhere/{name}", content, directory, Receipt())
 
     @pytest.mark.parametrize(
         ("ours", "theirs"),
@@ -176,10 +176,10 @@ class TestByWhatTheySay:
             if other == content:
                 continue
             changed += 1
-            assert not own_units.is_ours(f"/somewhere/{name}", other, PLACE.state_dir, Receipt())
+            assert not units.is_ours(f"/somewhere/{name}", other, PLACE.state_dir, Receipt())
         assert changed == 1
 
     @pytest.mark.parametrize("content", [b"", b"\xff", b'ExecStart="', b"ListenStream=\x01", b"ExecStart=a"])
     def test_what_is_no_unit_is_theirs(self, content: bytes) -> None:
         for path in UNITS:
-            assert not own_units.is_ours(path, content, PLACE.state_dir, Receipt())
+            assert not units.is_ours(path, content, PLACE.state_dir, Receipt())

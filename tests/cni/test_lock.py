@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from netloom.cli.purge_results import remove_lock
 from netloom.cni import AttachmentKey
 from netloom.cni.io import Blocking, drive
 from netloom.cni.lock import LOCK_FILE, Lock, alone
+from netloom.ops.purge.files import remove_lock
 
 pytestmark = pytest.mark.unit
 

@@ -180,8 +180,8 @@ OF_OBJECTS = {"kernel.made", "kernel.taken"}
 AFTER_THE_ANSWER = {"operation.recorded"}
 # No agent runs then: tests/cli/test_journal_restore.py.
 OF_RESTORING = {"restore.aside", "restore.done"}
-# Somebody has taken the journal away: tests/journal/test_astray.py.
-OF_LOSING = {"astray.folded"}
+# Somebody has taken the journal away: tests/journal/test_moved_file.py.
+OF_LOSING = {"moved-file.checkpointed"}
 # Of commands that install files: tests/cli/test_missing_network.py.
 OF_INSTALLING = {"install.intended", "install.written"}
 
@@ -189,7 +189,7 @@ OF_INSTALLING = {"install.intended", "install.written"}
 def test_every_step_in_the_source_is_one_that_an_agent_is_killed_at() -> None:
     in_source = set()
     for path in SOURCE.rglob("*.py"):
-        in_source |= set(re.findall(r'\breach\("([^"]+)"\)', path.read_text()))
+        in_source |= set(re.findall(r'\bfailpoint\("([^"]+)"\)', path.read_text()))
     killed_at = {step.split(":")[0] for scenario in SCENARIOS.values() for step in scenario.steps}
     elsewhere = OF_OBJECTS | AFTER_THE_ANSWER | OF_HANDOVERS | OF_RESTORING | OF_LOSING | OF_INSTALLING
     assert in_source == set(NAMES) == killed_at | elsewhere

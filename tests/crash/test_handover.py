@@ -19,7 +19,7 @@ from netloom.journal.schema import VERSION
 
 from ..agent.installation import Installation
 from ..agent.stage import NETLOOM, eventually, is_stopped
-from ..agent.succession import calling, failures, start_installed, successor
+from ..agent.successor import calling, failures, start_installed, successor
 from .scene import SECOND, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]
@@ -35,10 +35,10 @@ AFTER_THE_OFFER = ("handover.offered", "handover.heard")
 MIGRATING = ("migration.kept", "migration.done")
 TAKING_BACK = ("migration.undone",)
 # The older agent's way has tests of its own: tests/agent/test_handover.py.
-DISPLACING = ("displace.placed", "displace.ended")
+TAKING_OVER = ("takeover.placed", "takeover.ended")
 STEPS = {
     *BEFORE_ITS_WORD, *AFTER_ITS_WORD, *BEFORE_THE_OFFER, *AFTER_THE_OFFER, *MIGRATING, *TAKING_BACK,
-    *DISPLACING, "handover.resumed",
+    *TAKING_OVER, "handover.resumed",
 }  # fmt: skip
 KILL = -signal.SIGKILL
 BREAKING = "CREATE TABLE of_later (a INTEGER) STRICT;"

@@ -17,7 +17,7 @@ from netloom.journal.schema import VERSION
 
 from ..agent.installation import Installation
 from ..agent.stage import Outcome
-from ..agent.succession import calling, failures
+from ..agent.successor import calling, failures
 from ..cli.machine import Machine
 from .scene import needs_root
 from .stream import Stream

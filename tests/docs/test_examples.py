@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from netloom.cni import CNIError, Endpoint, NetworkConfig, PluginFailed, Result, Runtime, parse_network
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 from ..doubles import executable, shell_plugin
 from ..lanes import ROOT
@@ -183,8 +183,10 @@ def test_the_ten_line_runtime_attaches_and_detaches(tmp_path: Path, netns: str) 
 
 
 @pytest.mark.interop
-def test_the_list_of_the_readme_works_with_the_distributions_plugins(runtime: Runtime, netns: str) -> None:
-    [source] = re.findall(r"```json\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_list_of_the_library_page_works_with_the_distributions_plugins(
+    runtime: Runtime, netns: str
+) -> None:
+    [source] = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "library.md").read_text(), re.DOTALL)
     network = parse_network(source.encode())
     assert runtime.validate(network) == []
     result = runtime.add(network, Endpoint("c1", netns))
@@ -200,5 +202,5 @@ def test_the_list_of_the_readme_works_with_the_distributions_plugins(runtime: Ru
 
 @pytest.mark.unit
 @pytest.mark.parametrize("example", ["lowports", "runtime"])
-def test_the_readme_shows_the_examples_as_they_are(example: str) -> None:
-    assert (EXAMPLES / f"{example}.py").read_text() in (ROOT / "README.md").read_text()
+def test_the_library_page_shows_the_examples_as_they_are(example: str) -> None:
+    assert (EXAMPLES / f"{example}.py").read_text() in (ROOT / "docs" / "library.md").read_text()

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from netloom.cli import status
+from netloom.cli import exit_status as status
 from netloom.cli.tree import Command, resolve
 from netloom.ops.node.networks import check_network
 from tools.reference.__main__ import _made

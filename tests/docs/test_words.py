@@ -16,7 +16,7 @@ _SOURCES = (ROOT / "netloom" / "agent").rglob("*.py")
 
 def counters() -> list[str]:
     """Those that have a name of their own in the agent."""
-    found = [re.findall(r'counters\["([a-z ]+)"\]', path.read_text()) for path in _SOURCES]
+    found = [re.findall(r'tally\.count\("([a-z ]+)"', path.read_text()) for path in _SOURCES]
     return sorted({name for names in found for name in names})
 
 

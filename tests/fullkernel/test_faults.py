@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from netloom.kernel.errors import Refused
-from netloom.ops.node.ways import FAR_AWAY, FILTERED, way
+from netloom.ops.node.host import FAR_AWAY, FILTERED, way
 
 from ..agent.stage import NETLOOM, Node, eventually
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 from .host import Host
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 GREETING = "hello"
 

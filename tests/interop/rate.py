@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 # Of the connection's first bytes, a burst lets through more than the rate.
 _WARM_UP = 0.5

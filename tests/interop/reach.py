@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 from .commands import CommandFailed, eventually, output
 

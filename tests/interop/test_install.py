@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from netloom.api.catalogue import ENTRIES
-from netloom.cli.units import SERVICE, SOCKET
+from netloom.ops.control.units import SERVICE, SOCKET
 
 from ..lanes import PEERS, ROOT
 from .clean_machine import PYTHON, CleanMachine, difference
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.interop
 
 WHEELS = PEERS / "wheels"
 PLUGIN = "netloom/_plugin/netloom"
+DEPENDENCIES = ("h11", "msgspec")
 # Where the machine has its copy of what was built, and nothing else.
 OFFLINE = ("--no-index", "--find-links", "/media/wheels")
 CNITOOL = "/usr/local/bin/cnitool"
@@ -59,10 +61,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
 
 @pytest.fixture
 def machine(built: Distributions) -> Iterator[CleanMachine]:
-    """With the wheel, that of our one dependency, Go's cnitool, and containers without a network."""
-    [dependency] = WHEELS.glob("msgspec-*.whl")
+    """With the wheel, those of our dependencies, Go's cnitool, and containers without a network."""
+    dependencies = [next(WHEELS.glob(f"{name}-*.whl")) for name in DEPENDENCIES]
     with CleanMachine() as made:
-        for wheel in (built.wheel, dependency):
+        for wheel in (built.wheel, *dependencies):
             made.put(wheel, f"/media/wheels/{wheel.name}")
         made.put(PEERS / "bin" / "cnitool", CNITOOL)
         for container in CONTAINERS:
@@ -228,6 +230,14 @@ def test_the_wheel_has_the_package_with_the_plugin_and_nothing_else(built: Distr
     assert names == {str(it.relative_to(ROOT)) for it in files}
     assert {PLUGIN, "netloom/py.typed", "netloom/cli/grammar.json"} <= names
     assert {f"netloom/_units/{unit}" for unit in (SERVICE, SOCKET)} <= names
+
+
+def test_the_wheel_names_its_dependencies_and_no_others(built: Distributions) -> None:
+    with zipfile.ZipFile(built.wheel) as wheel:
+        [path] = (it for it in wheel.namelist() if it.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(wheel.read(path))
+    required = [it for it in metadata.get_all("Requires-Dist", []) if "extra ==" not in it]
+    assert [re.split(r"[<>=~!]", it)[0] for it in sorted(required)] == list(DEPENDENCIES)
 
 
 @pytest.mark.parametrize("family", ["manylinux_2_17", "manylinux2014", "musllinux_1_1"])

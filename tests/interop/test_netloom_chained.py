@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 from .callers import Caller, Cnitool, Library
 from .commands import output

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 from ..agent.stage import POOLS
 from .commands import CommandFailed, eventually

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 
 from ..agent.stage import POOLS
 from .callers import Cnitool, Refused

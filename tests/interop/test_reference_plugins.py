@@ -28,7 +28,7 @@ from netloom.cni import (
     ValidAttachment,
     parse_network,
 )
-from netloom.cni.netns import inside
+from netloom.cni.plugin import inside
 from netloom.cni.versions import at_least
 
 from ..lanes import PEERS

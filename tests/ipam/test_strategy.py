@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from netloom.ipam import Exhausted, Pool, PoolConfig, parse_pools
-from netloom.ipam.embedding import embedded, fnv1a
 from netloom.ipam.pool import Strategy
+from netloom.ipam.strategy import embedded, fnv1a
 from netloom.kernel.values import packed_ip, shown_ip
 
 from .book import NOW, Book, every, pools_of, shown

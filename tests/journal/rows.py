@@ -10,7 +10,9 @@ SCOPE = "main"
 BOOT = "this-boot"
 
 
-def attachment(name: str = "web", *, ifname: str = "eth0", boot_id: str = BOOT) -> Attachment:
+def attachment(
+    name: str = "web", *, ifname: str = "eth0", boot_id: str = BOOT, scope: str = SCOPE
+) -> Attachment:
     return Attachment(
         network="net",
         container_id=name,
@@ -25,6 +27,8 @@ def attachment(name: str = "web", *, ifname: str = "eth0", boot_id: str = BOOT) 
         boot_id=boot_id,
         created=100.0,
         created_at=1.0,
+        mode="routed",
+        address_scope=scope,
     )
 
 
@@ -34,7 +38,7 @@ def ip(number: int) -> bytes:
 
 def reserve(ledger: Ledger, name: str, *numbers: int) -> int:
     """An attachment that holds 10.9.0.N for each number."""
-    return ledger.reserve(attachment(name), SCOPE, [ip(number) for number in numbers])
+    return ledger.reserve(attachment(name), [ip(number) for number in numbers])
 
 
 def operation(name: str) -> Operation:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from netloom.journal import Journal, NotMigrated, backup, causes, schema
-from netloom.journal.spare import replacing
+from netloom.journal import Journal, NotMigrated, backup, errors, schema
+from netloom.journal.backup import replacing
 
 from .rows import reserve
 
@@ -60,7 +60,7 @@ def test_a_copy_of_one_that_is_locked_ends_and_leaves_nothing(
         closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None, timeout=0)) as connection,
     ):
         somebody.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(causes.Locked):
+        with pytest.raises(errors.Locked):
             backup.copy(connection, str(tmp_path / "copy.db"))
     assert [it.name for it in tmp_path.iterdir() if "copy" in it.name] == []
 
@@ -145,7 +145,7 @@ def test_of_two_copies_to_one_file_one_is_told_of_the_other(journal: Journal, tm
     with closing(sqlite3.connect(journal.path)) as connection:
         with replacing(target) as spare:
             Path(spare).write_text("the first")
-            with pytest.raises(OSError, match="somebody else is writing it"):
+            with pytest.raises(OSError, match="another process is writing it"):
                 backup.copy(connection, target)
         assert Path(target).read_text() == "the first"
         backup.copy(connection, target)

@@ -436,10 +436,10 @@ def test_a_journal_of_a_later_version_that_does_not_say_who_can_read_it_is_refus
 
 def test_a_journal_of_a_later_version_that_says_so_can_be_worked_with(path: str) -> None:
     with Journal(path) as journal:
-        journal.change(lambda ledger: ledger.reserve(attachment("web"), "main", [])).result()
+        journal.change(lambda ledger: ledger.reserve(attachment("web"), [])).result()
     of_a_later_version(path, "ALTER TABLE attachment ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'")
     with Journal(path) as journal:
-        journal.change(lambda ledger: ledger.reserve(attachment("db"), "main", [])).result()
+        journal.change(lambda ledger: ledger.reserve(attachment("db"), [])).result()
         names = journal.ask(lambda ledger: [it.container_id for it in ledger.attachments()]).result()
         assert names == ["web", "db"]
     with closing(sqlite3.connect(path)) as connection:

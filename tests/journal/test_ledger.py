@@ -34,8 +34,13 @@ def test_an_address_has_one_holder(ledger: Ledger) -> None:
 
 def test_another_scope_may_have_the_same_address(ledger: Ledger) -> None:
     reserve(ledger, "web", 2)
-    number = ledger.reserve(attachment("db"), "tenant", [ip(2)])
+    number = ledger.reserve(attachment("db", scope="tenant"), [ip(2)])
     assert ledger.holder("tenant", ip(2)) == number
+    assert ledger.scopes() == [SCOPE, "tenant"]
+
+
+def test_an_empty_journal_has_no_scope(ledger: Ledger) -> None:
+    assert ledger.scopes() == []
 
 
 def test_a_key_and_a_link_have_one_attachment(ledger: Ledger) -> None:
@@ -91,8 +96,8 @@ def test_states_are_counted_and_listed(ledger: Ledger) -> None:
 
 def test_a_new_boot_gives_back_what_the_old_one_held(ledger: Ledger) -> None:
     ledger.begin_boot("old-boot", 10.0)
-    ledger.reserve(attachment("web", boot_id="old-boot"), SCOPE, [ip(2)])
-    ledger.forget(ledger.reserve(attachment("db", boot_id="old-boot"), SCOPE, [ip(3)]), resting_since=9000.0)
+    ledger.reserve(attachment("web", boot_id="old-boot"), [ip(2)])
+    ledger.forget(ledger.reserve(attachment("db", boot_id="old-boot"), [ip(3)]), resting_since=9000.0)
     assert ledger.begin_boot(BOOT, 5.0) == 1
     assert ledger.places() == []
     # Times of the old boot mean nothing in the new one: every rest begins again.

@@ -72,6 +72,46 @@ def test_facts_that_were_text_in_the_details_have_columns(
     assert (found.details, found.attached, found.heartbeat, found.reason) == pytest.approx(known)
 
 
+def _attach(connection: sqlite3.Connection, name: str, scope: str | None) -> None:
+    """As version 5 did, with an address or without one."""
+    connection.execute(
+        "INSERT INTO attachment (network, container_id, ifname, state, netns, netns_device, netns_inode, "
+        "rank, namespace, pod, uid, config_hash, host_link, plan, result, boot_id, created, created_at) "
+        "VALUES ('net', ?, 'eth0', 'committed', '', 0, 0, 0, '', '', '', '', ?, x'', x'', '', 1.0, 1.0)",
+        (name, f"loom-{name}"),
+    )
+    if scope is not None:
+        connection.execute(
+            "INSERT INTO address (scope, ip, attachment, allocated) "
+            "VALUES (?, x'0a090001', last_insert_rowid(), 1.0)",
+            (scope,),
+        )
+
+
+def test_attachments_of_a_version_without_modes_are_routed_in_the_scope_of_their_addresses(
+    connection: sqlite3.Connection,
+) -> None:
+    schema.migrate(connection, 4, 5)
+    _attach(connection, "web", "main")
+    _attach(connection, "db", "tenant")
+    _attach(connection, "bare", None)
+    schema.migrate(connection, 5)
+    found = {it.container_id: (it.mode, it.address_scope) for it in Ledger(connection).attachments()}
+    assert found == {"web": ("routed", "main"), "db": ("routed", "tenant"), "bare": ("routed", "main")}
+
+
+def test_a_version_without_modes_attaches_in_a_journal_that_has_them(connection: sqlite3.Connection) -> None:
+    schema.migrate(connection, 4)
+    _attach(connection, "web", "main")
+    assert int(Ledger(connection).fact("readable_by") or 0) <= 5
+    (found,) = Ledger(connection).attachments()
+    assert (found.mode, found.address_scope) == ("routed", "main")
+    # As older versions ask who holds an address: `scope` is a column of one of the two tables alone.
+    joined = "address JOIN attachment ON attachment.id = address.attachment"
+    query = f"SELECT container_id FROM {joined} WHERE scope = ?"
+    assert connection.execute(query, ("main",)).fetchall() == [("web",)]
+
+
 def test_a_version_before_reads_what_this_one_writes(connection: sqlite3.Connection) -> None:
     schema.migrate(connection, 4)
     ledger = Ledger(connection)

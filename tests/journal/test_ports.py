@@ -27,7 +27,7 @@ def port(number: int = 8080, host_ip: bytes = ANY4, protocol: str = "tcp") -> Po
 
 
 def hold(ledger: Ledger, name: str, *ports: Port) -> int:
-    return ledger.reserve(attachment(name), SCOPE, [], ports)
+    return ledger.reserve(attachment(name), [], ports)
 
 
 def holder(ledger: Ledger, wanted: Port) -> str | None:
@@ -102,7 +102,7 @@ def test_the_ports_of_others_stay(ledger: Ledger) -> None:
 
 def test_a_new_boot_frees_all_ports(ledger: Ledger) -> None:
     ledger.begin_boot("old-boot", 10.0)
-    ledger.reserve(attachment("web", boot_id="old-boot"), SCOPE, [ip(2)], [port()])
+    ledger.reserve(attachment("web", boot_id="old-boot"), [ip(2)], [port()])
     ledger.begin_boot(BOOT, 5.0)
     assert ledger.ports() == []
 
@@ -117,18 +117,16 @@ def test_an_attachment_cannot_go_while_it_holds_ports(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     "reserve",
     [
-        lambda ledger: ledger.reserve(attachment("db"), SCOPE, [ip(3)], [port(8081), port(8080)]),
-        lambda ledger: ledger.reserve(attachment("db"), SCOPE, [ip(3)], [port(8081), port(8081)]),
-        lambda ledger: ledger.reserve(attachment("db"), SCOPE, [ip(2)], [port(8081)]),
+        lambda ledger: ledger.reserve(attachment("db"), [ip(3)], [port(8081), port(8080)]),
+        lambda ledger: ledger.reserve(attachment("db"), [ip(3)], [port(8081), port(8081)]),
+        lambda ledger: ledger.reserve(attachment("db"), [ip(2)], [port(8081)]),
     ],
     ids=["a port is held", "a port is there twice", "an address is held"],
 )
 def test_a_reservation_that_fails_half_way_leaves_nothing(
     journal: Journal, reserve: Callable[[Ledger], int]
 ) -> None:
-    first = journal.change(lambda ledger: ledger.reserve(attachment("web"), SCOPE, [ip(2)], [port()])).result(
-        5
-    )
+    first = journal.change(lambda ledger: ledger.reserve(attachment("web"), [ip(2)], [port()])).result(5)
     with pytest.raises(JournalError):
         journal.change(reserve).result(5)
     assert journal.ask(Ledger.ports).result(5) == [(first, port())]

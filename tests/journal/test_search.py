@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from netloom.journal import Ledger, Operation, empty, search
-from netloom.journal.search import Outage
+from netloom.journal.search import AgentOutage
 
 pytestmark = pytest.mark.unit
 
@@ -71,28 +71,28 @@ def test_times_without_an_agent_are_known(ledger: Ledger) -> None:
     assert search.outages(ledger) == []
     ledger.record([operation("START", started=30.0), operation("STOP", started=40.0)])
     # The first was killed after its last sign of life, the second was stopped.
-    assert search.outages(ledger) == [Outage(14.001, 30.0, False), Outage(40.0, None, True)]
+    assert search.outages(ledger) == [AgentOutage(14.001, 30.0, False), AgentOutage(40.0, None, True)]
     ledger.record([operation("START", started=50.0)])
-    assert search.outages(ledger)[-1] == Outage(40.0, 50.0, True)
+    assert search.outages(ledger)[-1] == AgentOutage(40.0, 50.0, True)
 
 
 def test_a_better_sign_of_life_than_the_last_line_is_taken(ledger: Ledger) -> None:
     """What the next agent did before its START is none of the one before it."""
     ledger.record([operation("UNDO", "abc2", started=29.0), operation("START", started=30.0, heartbeat=25.0)])
-    assert search.outages(ledger) == [Outage(25.0, 30.0, False)]
+    assert search.outages(ledger) == [AgentOutage(25.0, 30.0, False)]
 
 
 def test_a_sign_that_is_later_than_the_next_start_claims_nothing(ledger: Ledger) -> None:
     """As of a clock that was set back."""
     ledger.record([operation("START", started=30.0, heartbeat=99.0)])
-    assert search.outages(ledger) == [Outage(30.0, 30.0, False)]
+    assert search.outages(ledger) == [AgentOutage(30.0, 30.0, False)]
 
 
 def test_an_agent_that_was_killed_and_has_no_successor_is_known_to_have_lived(ledger: Ledger) -> None:
-    assert search.outages(ledger, is_down=True) == [Outage(14.001, None, False)]
+    assert search.outages(ledger, is_down=True) == [AgentOutage(14.001, None, False)]
     assert search.ended_uncleanly(ledger)
     ledger.record([operation("STOP", started=40.0)])
-    assert search.outages(ledger, is_down=True) == [Outage(40.0, None, True)]
+    assert search.outages(ledger, is_down=True) == [AgentOutage(40.0, None, True)]
     assert not search.ended_uncleanly(ledger)
 
 
@@ -101,7 +101,7 @@ def test_a_log_that_begins_in_an_agents_life_has_no_outage_before_it() -> None:
     made.record(
         [operation("ADD", "c", started=1.0), operation("STOP", started=2.0), operation("START", started=3.0)]
     )
-    assert search.outages(made) == [Outage(2.0, 3.0, True)]
+    assert search.outages(made) == [AgentOutage(2.0, 3.0, True)]
 
 
 def test_a_handover_is_no_time_without_an_agent(ledger: Ledger) -> None:

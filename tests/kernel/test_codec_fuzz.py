@@ -22,11 +22,10 @@ from netloom.kernel.netlink import (
     address,
     bridge_vlan,
     conntrack,
-    generic,
     link,
     message,
     neighbour,
-    nexthop,
+    nft_elements,
     nftables,
     nsid,
     qdisc,
@@ -35,9 +34,20 @@ from netloom.kernel.netlink import (
     statistics,
 )
 from netloom.kernel.netlink import filter as filters
-from netloom.kernel.netlink.attributes import Attributes, each, nested, raw, text, u8, u16, u32, u64
-from netloom.kernel.netlink.connection import Connection
-from netloom.kernel.netlink.message import Message
+from netloom.kernel.netlink import wireguard as generic
+from netloom.kernel.netlink.connection import NetlinkConnection
+from netloom.kernel.netlink.message import (
+    Attributes,
+    NetlinkMessage,
+    each,
+    nested,
+    raw,
+    text,
+    u8,
+    u16,
+    u32,
+    u64,
+)
 
 from ..search import examples
 
@@ -79,12 +89,12 @@ _LINKS = (
     link.change_port(7, "bridge", u8(4, 1) + u8(33, 0)),
 )
 _ROUTES = (
-    route.build(IPV4, A4, 24, hops=[route.Hop(3, A4)], mtu=1300, advmss=900, source=A4, priority=7),
-    route.build(IPV4, A4, 24, hops=[route.Hop(3, A4, 5, True), route.Hop(4, A6)], table=70000),
-    route.build(IPV6, A6, 64, hops=[route.Hop(3, A6, onlink=True)]),
+    route.build(IPV4, A4, 24, hops=[route.RouteHop(3, A4)], mtu=1300, advmss=900, source=A4, priority=7),
+    route.build(IPV4, A4, 24, hops=[route.RouteHop(3, A4, 5, True), route.RouteHop(4, A6)], table=70000),
+    route.build(IPV6, A6, 64, hops=[route.RouteHop(3, A6, onlink=True)]),
     route.build(IPV6, A6, 0, kind=route.BLACKHOLE),
 )
-_RULE = rule.Rule(
+_RULE = rule.RuleRecord(
     IPV4, 100, rule.LOOKUP, 70000, True, (A4, 24), (A4, 32), "eth0", "eth1", 5, 255, True, 3, 78
 )
 _BUCKET = qdisc.token_bucket(3, 0x10000, qdisc.TokenBucket(1 << 33, 1 << 20, 1 << 20))
@@ -133,7 +143,7 @@ SUBJECTS = (
         bridge_vlan.build(3, bridge_vlan.Membership(7, True, True), itself=True),
         bridge_vlan.everything()[:16] + nested(26, raw(2, pack("=HH", 8, 5)), raw(2, pack("=HH", 20, 9))),
     ),
-    Subject(nexthop.decode, 8, {}, bytes(8) + u32(1, 7) + u32(5, 3) + raw(6, A4)),
+    Subject(route.decode_next_hop, 8, {}, bytes(8) + u32(1, 7) + u32(5, 3) + raw(6, A4)),
     Subject(
         nftables.decode_generation,
         4,
@@ -246,7 +256,7 @@ def test_unknown_attributes_change_nothing(subject: Subject, data: st.DataObject
         original[subject.head :], subject.nests, lambda: data.draw(strangers)
     )
     found, expected = outcome(subject.decode, changed), outcome(subject.decode, original)
-    if isinstance(found, rule.Rule) and found.more:
+    if isinstance(found, rule.RuleRecord) and found.more:
         found = replace(found, more=False)  # which says that there was an unknown one, and no more
     assert found == expected
 
@@ -292,7 +302,7 @@ def test_what_was_joined_is_split_again(parts: list[tuple[int, bytes]]) -> None:
 def test_a_verdict_is_read_or_malformed(kind: int, flags: int, number: int | None, rest: bytes) -> None:
     payload = rest if number is None else pack("=i", number) + rest
     try:
-        refused = message.verdict(Message(kind, flags, 1, payload))
+        refused = message.verdict(NetlinkMessage(kind, flags, 1, payload))
     except Malformed:
         return
     assert refused is None or isinstance(refused, Refused)
@@ -302,7 +312,7 @@ def test_a_verdict_is_read_or_malformed(kind: int, flags: int, number: int | Non
 @given(words=st.binary(max_size=40))
 def test_an_explanation_of_any_bytes_is_text(words: bytes) -> None:
     payload = pack("=i", -22) + bytes(16) + raw(1, words)
-    refused = message.verdict(Message(message.ERROR, message.CAPPED | message.EXPLAINED, 1, payload))
+    refused = message.verdict(NetlinkMessage(message.ERROR, message.CAPPED | message.EXPLAINED, 1, payload))
     assert refused is not None
     assert refused.explanation.encode("utf-8", "surrogateescape") == words.partition(b"\0")[0]
 
@@ -323,7 +333,7 @@ class Speaker:
         near.connect(self._socket.getsockname())
         near.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, pack("ll", 0, 10_000))
         self._port = near.getsockname()[0]
-        self.connection = Connection(near)
+        self.connection = NetlinkConnection(near)
 
     def __enter__(self) -> Speaker:
         return self
@@ -341,7 +351,7 @@ class Speaker:
             self.say(pack("=IHHII", 16 + len(content), kind, 0, 1, self._port) + content)
 
 
-USES: tuple[Callable[[Connection], object], ...] = (
+USES: tuple[Callable[[NetlinkConnection], object], ...] = (
     lambda own: own.ask(18, bytes(16)),
     lambda own: own.dump(18, bytes(16)),
     lambda own: own.change(16, 0, bytes(16)),
@@ -371,33 +381,33 @@ _VERDICT = nested(1, nested(1, raw(1, A4)), nested(2, nested(2, raw(1, pack(">i"
 
 
 @cache
-def addresses_to_sockets() -> nftables.Set:
+def addresses_to_sockets() -> nft_elements.Set:
     """A map of type ipv4_addr : ipv4_addr . inet_service."""
     with Speaker() as speaker:
         speaker.answer(_HEAD + raw(4, pack(">I", 7)) + raw(6, pack(">I", (7 << 6) | 13)))
-        found = nftables.read_set(speaker.connection, "inet", "t", "s")
+        found = nft_elements.read_set(speaker.connection, "inet", "t", "s")
     assert found is not None
     return found
 
 
-READERS: dict[str, tuple[Callable[[Connection], object], tuple[bytes, ...]]] = {
+READERS: dict[str, tuple[Callable[[NetlinkConnection], object], tuple[bytes, ...]]] = {
     "read_table": (
         lambda own: nftables.read_table(own, "inet", "t"),
         (_HEAD + text(1, "t") + raw(6, b"\0\5made\0"), _HEAD + raw(6, b"\7\1x\0\200ma")),
     ),
     "read_set": (
-        lambda own: nftables.read_set(own, "inet", "t", "s"),
+        lambda own: nft_elements.read_set(own, "inet", "t", "s"),
         (
             _HEAD + raw(3, pack(">I", 12)) + raw(4, pack(">I", (7 << 6) | 41)) + raw(6, pack(">I", 13)),
             _HEAD + raw(4, pack(">I", 63)) + raw(6, pack(">I", 0xFFFFFF00)),
         ),
     ),
     "read_element": (
-        lambda own: nftables.read_element(own, "inet", "t", "s", addresses_to_sockets(), ("10.0.0.1",)),
+        lambda own: nft_elements.read_element(own, "inet", "t", "s", addresses_to_sockets(), ("10.0.0.1",)),
         (_HEAD + nested(3, _ITEM), _HEAD + nested(3, _VERDICT)),
     ),
     "are_there": (
-        lambda own: nftables.are_there(own, [nftables.Item(("inet", "t", "s"), A4, raw(1, A4))]),
+        lambda own: nft_elements.are_there(own, [nft_elements.Item(("inet", "t", "s"), A4, raw(1, A4))]),
         (_HEAD + nested(3, _ITEM), _HEAD + nested(3, _VERDICT)),
     ),
 }

@@ -16,9 +16,8 @@ import pytest
 from netloom.kernel.errors import KernelError, OutcomeUnknown, Refused
 from netloom.kernel.namespace import Namespace
 from netloom.kernel.netlink import address, connection, link, nftables, route
-from netloom.kernel.netlink.attributes import text
-from netloom.kernel.netlink.connection import ROUTE, Connection
-from netloom.kernel.netlink.message import ACK, CREATE, EXCLUSIVE
+from netloom.kernel.netlink.connection import ROUTE, NetlinkConnection
+from netloom.kernel.netlink.message import ACK, CREATE, EXCLUSIVE, text
 
 pytestmark = pytest.mark.kernel
 
@@ -52,7 +51,7 @@ def many_routes(namespace: Namespace, index: int) -> None:
     for number in range(MANY):
         packed = (0x0A800000 + number).to_bytes(4, "big")
         payload = route.build(
-            socket.AF_INET, packed, 32, hops=[route.Hop(index, None)], scope=route.LINK_SCOPE
+            socket.AF_INET, packed, 32, hops=[route.RouteHop(index, None)], scope=route.LINK_SCOPE
         )
         namespace.route.change(route.NEW, MAKE, payload)
 
@@ -61,7 +60,7 @@ def new_address(index: int, number: int) -> bytes:
     return address.build(index, socket.AF_INET, bytes([10, 7, number >> 8, number & 255]), 32)
 
 
-def addresses(connection: Connection, index: int) -> set[str]:
+def addresses(connection: NetlinkConnection, index: int) -> set[str]:
     listed = connection.dump(address.GET, address.of_link(index, socket.AF_INET))
     return {address.decode(payload).address for payload in listed}
 
@@ -72,7 +71,7 @@ def fill(namespace: Namespace, index: int) -> None:
         namespace.route.change(address.NEW, MAKE, new_address(index, 1000 + number))
 
 
-def listed_routes(connection: Connection) -> int:
+def listed_routes(connection: NetlinkConnection) -> int:
     return len(connection.dump(route.GET, route.of_table(socket.AF_INET, route.MAIN)))
 
 
@@ -165,7 +164,7 @@ def coming_and_going(namespace: Namespace) -> Iterator[None]:
             yield
 
 
-def names_of_links(connection: Connection) -> list[str]:
+def names_of_links(connection: NetlinkConnection) -> list[str]:
     return [link.decode(payload).name for payload in connection.dump(link.GET, link.everything())]
 
 
@@ -237,7 +236,7 @@ def test_a_change_that_is_never_answered_is_of_unknown_outcome() -> None:
         own.connect(silent.getsockname())
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 50_000))
         with pytest.raises(OutcomeUnknown, match="did not answer"):
-            Connection(own).change(link.NEW, 0, b"")
+            NetlinkConnection(own).change(link.NEW, 0, b"")
 
 
 def test_the_next_change_after_a_lost_answer_is_answered_at_once(namespace: Namespace, index: int) -> None:
@@ -328,7 +327,9 @@ def test_a_change_after_one_that_was_given_up_has_its_own_answer(namespace: Name
     ],
     ids=["ask", "dump", "change", "index", "notifications"],
 )
-def test_a_closed_connection_says_so(namespace: Namespace, use: Callable[[Connection], object]) -> None:
+def test_a_closed_connection_says_so(
+    namespace: Namespace, use: Callable[[NetlinkConnection], object]
+) -> None:
     own = namespace.connect()
     own.close()
     with pytest.raises(KernelError, match="closed") as caught:

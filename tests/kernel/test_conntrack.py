@@ -75,7 +75,7 @@ def _wait_for_local_routes() -> None:
             time.sleep(0.05)
 
 
-def entries(namespace: Namespace) -> list[conntrack.Entry]:
+def entries(namespace: Namespace) -> list[conntrack.ConntrackEntry]:
     return [
         conntrack.decode(told) for told in namespace.netfilter.dump(conntrack.GET, conntrack.everything())
     ]
@@ -119,7 +119,7 @@ def echo_request(source: str, target: str) -> None:
         sender.sendto(bytes([8, 0, 0xF7, 0xFF - 77, 0, 0, 0, 77]), (target, 0))
 
 
-def any_entry(_: conntrack.Entry) -> bool:
+def any_entry(_: conntrack.ConntrackEntry) -> bool:
     return True
 
 
@@ -267,7 +267,7 @@ def test_a_translated_connection_is_forgotten_by_the_port_that_it_was_made_to(tr
     udp(ONE[4], TWO[4], 53)
     echo_request(ONE[4], TWO[4])
 
-    def translated(entry: conntrack.Entry) -> bool:
+    def translated(entry: conntrack.ConntrackEntry) -> bool:
         return entry.reply.source != entry.original.destination
 
     assert forget_to_ports(tracking, socket.AF_INET, [(socket.IPPROTO_UDP, 53)], translated) == 1

@@ -13,9 +13,8 @@ from netloom.kernel.conntrack import forget, forget_to_ports, forget_translated_
 from netloom.kernel.errors import InvalidObject, KernelError, Malformed, Refused, Unsupported
 from netloom.kernel.namespace import Namespace
 from netloom.kernel.netlink import conntrack
-from netloom.kernel.netlink.attributes import nested, raw, u8, u16be
-from netloom.kernel.netlink.connection import Connection
-from netloom.kernel.netlink.message import CREATE, EXCLUSIVE
+from netloom.kernel.netlink.connection import NetlinkConnection
+from netloom.kernel.netlink.message import CREATE, EXCLUSIVE, nested, raw, u8, u16be
 
 pytestmark = pytest.mark.kernel
 
@@ -37,16 +36,16 @@ class Spy:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.whole = self.filtered = 0
         self.filters: Callable[[bytes], bytes] = bytes
-        real = Connection.dump
+        real = NetlinkConnection.dump
 
-        def dump(connection: Connection, kind: int, payload: bytes) -> list[bytes]:
+        def dump(connection: NetlinkConnection, kind: int, payload: bytes) -> list[bytes]:
             if len(payload) == len(conntrack.everything()):
                 self.whole += 1
                 return real(connection, kind, payload)
             self.filtered += 1
             return real(connection, kind, self.filters(payload))
 
-        monkeypatch.setattr(Connection, "dump", dump)
+        monkeypatch.setattr(NetlinkConnection, "dump", dump)
 
 
 def refuse(number: int) -> Callable[[bytes], bytes]:
@@ -139,7 +138,7 @@ def track(
     make(namespace, (entry(family, protocol, port, own, to) for port in ports for own in source_ports))
 
 
-def listed(namespace: Namespace) -> list[conntrack.Entry]:
+def listed(namespace: Namespace) -> list[conntrack.ConntrackEntry]:
     told = namespace.netfilter.dump(conntrack.GET, conntrack.everything())
     return [conntrack.decode(each) for each in told]
 
@@ -150,11 +149,11 @@ def left(namespace: Namespace) -> set[tuple[int, int, int | None]]:
     }
 
 
-def every(_: conntrack.Entry) -> bool:
+def every(_: conntrack.ConntrackEntry) -> bool:
     return True
 
 
-def none(_: conntrack.Entry) -> bool:
+def none(_: conntrack.ConntrackEntry) -> bool:
     return False
 
 
@@ -204,7 +203,7 @@ def test_an_entry_tells_whether_it_was_translated(namespace: Namespace, family: 
     track(namespace, family, protocol, 80, source_ports=(40001,), to=(HOST[family], 8080))
     track(namespace, family, protocol, 80, source_ports=(40002,))
 
-    def translated(found: conntrack.Entry) -> bool:
+    def translated(found: conntrack.ConntrackEntry) -> bool:
         original, reply = found.original, found.reply
         return (reply.source, reply.source_port) != (original.destination, original.destination_port)
 
@@ -219,7 +218,7 @@ def test_only_what_goes_to_the_ports_is_asked_about(namespace: Namespace, family
     track(namespace, family, SCTP, 79, 80, 81)
     asked_about = []
 
-    def stale(found: conntrack.Entry) -> bool:
+    def stale(found: conntrack.ConntrackEntry) -> bool:
         asked_about.append((found.original.protocol, found.original.destination_port))
         return False
 
@@ -297,7 +296,7 @@ def test_no_ports_are_no_connections(namespace: Namespace) -> None:
 def test_a_connection_that_vanishes_meanwhile_is_fine_and_not_counted(namespace: Namespace) -> None:
     track(namespace, socket.AF_INET, TCP, 80, source_ports=(40000, 40001))
 
-    def stale(found: conntrack.Entry) -> bool:
+    def stale(found: conntrack.ConntrackEntry) -> bool:
         if found.original.source_port == 40000:
             namespace.netfilter.change(conntrack.DELETE, 0, conntrack.exactly(found))
         return True
@@ -310,7 +309,7 @@ def test_a_later_connection_of_the_same_addresses_and_ports_stays(namespace: Nam
     track(namespace, socket.AF_INET, TCP, 80)
     (before,) = listed(namespace)
 
-    def stale(found: conntrack.Entry) -> bool:
+    def stale(found: conntrack.ConntrackEntry) -> bool:
         namespace.netfilter.change(conntrack.DELETE, 0, conntrack.exactly(found))
         # The kernel's name for an entry comes from its place in memory: others take the place first.
         track(namespace, socket.AF_INET, TCP, *range(2000, 2100))
@@ -331,7 +330,7 @@ def test_a_kernel_without_ctnetlink_is_told(
         raise Refused(number)
 
     for question in ("ask", "dump"):
-        monkeypatch.setattr(Connection, question, refused)
+        monkeypatch.setattr(NetlinkConnection, question, refused)
     with pytest.raises(Unsupported) as caught:
         forget_to_ports(namespace, socket.AF_INET, [(TCP, 80)], every)
     assert caught.value.feature == "conntrack"
@@ -340,7 +339,7 @@ def test_a_kernel_without_ctnetlink_is_told(
 
 
 def test_a_kernel_without_netfilter_is_told(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_there(_: Namespace) -> Connection:
+    def none_there(_: Namespace) -> NetlinkConnection:
         raise KernelError("no such protocol", errno=errno.EPROTONOSUPPORT)
 
     monkeypatch.setattr(Namespace, "netfilter", property(none_there))
@@ -357,7 +356,7 @@ def test_another_refusal_is_passed_on(
     def refused(*_: object) -> None:
         raise Refused(errno.EPERM)
 
-    monkeypatch.setattr(Connection, question, refused)
+    monkeypatch.setattr(NetlinkConnection, question, refused)
     with pytest.raises(Refused) as caught:
         forget_to_ports(namespace, socket.AF_INET, [(TCP, 80)], every)
     assert caught.value.errno == errno.EPERM

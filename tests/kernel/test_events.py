@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from netloom.kernel.events import Event, Events, Lost
+from netloom.kernel.events import Events, EventsLost, KernelEvent
 from netloom.kernel.namespace import Namespace
-from netloom.kernel.netlink import address, link, nftables, route, rule
-from netloom.kernel.netlink.address import Address
-from netloom.kernel.netlink.connection import ROUTE, Connection
+from netloom.kernel.netlink import address, link, nft_elements, nftables, route, rule
+from netloom.kernel.netlink.address import AddressRecord
+from netloom.kernel.netlink.connection import ROUTE, NetlinkConnection
 from netloom.kernel.netlink.link import Link
-from netloom.kernel.netlink.message import CREATE, EXCLUSIVE, Message
-from netloom.kernel.netlink.neighbour import Neighbour
-from netloom.kernel.netlink.route import Hop, Route
-from netloom.kernel.netlink.rule import Rule
+from netloom.kernel.netlink.message import CREATE, EXCLUSIVE, NetlinkMessage
+from netloom.kernel.netlink.neighbour import NeighbourRecord
+from netloom.kernel.netlink.route import RouteHop, RouteRecord
+from netloom.kernel.netlink.rule import RuleRecord
 
 pytestmark = pytest.mark.kernel
 
@@ -65,27 +65,27 @@ def ip(namespace: Namespace, words: str) -> None:
         subprocess.run(["ip", *words.split()], check=True)
 
 
-def first(events: Events, wanted: Callable[[Event], bool]) -> Event:
+def first(events: Events, wanted: Callable[[KernelEvent], bool]) -> KernelEvent:
     """The first event that is wanted; fails if it does not come."""
     for event in events.read(PATIENCE):
-        if isinstance(event, Event) and wanted(event):
+        if isinstance(event, KernelEvent) and wanted(event):
             return event
     pytest.fail("the event did not come")
 
 
-def of_link(name: str, gone: bool) -> Callable[[Event], bool]:
+def of_link(name: str, gone: bool) -> Callable[[KernelEvent], bool]:
     return lambda event: isinstance(event.value, Link) and event.value.name == name and event.gone == gone
 
 
-def of_address(text: str, gone: bool) -> Callable[[Event], bool]:
+def of_address(text: str, gone: bool) -> Callable[[KernelEvent], bool]:
     return lambda event: (
-        isinstance(event.value, Address) and event.value.address == text and event.gone == gone
+        isinstance(event.value, AddressRecord) and event.value.address == text and event.gone == gone
     )
 
 
-def of_route(destination: bytes, gone: bool) -> Callable[[Event], bool]:
+def of_route(destination: bytes, gone: bool) -> Callable[[KernelEvent], bool]:
     return lambda event: (
-        isinstance(event.value, Route) and event.value.destination == destination and event.gone == gone
+        isinstance(event.value, RouteRecord) and event.value.destination == destination and event.gone == gone
     )
 
 
@@ -117,7 +117,7 @@ def test_an_address_that_appears_and_vanishes_is_told(
     namespace.route.change(address.DELETE, 0, payload)
     went = first(events, of_address(text, gone=True))
     assert (came.kind, went.kind) == ("address", "address")
-    assert isinstance(went.value, Address)
+    assert isinstance(went.value, AddressRecord)
     assert went.value.index == index
 
 
@@ -132,13 +132,13 @@ def test_a_route_that_appears_and_vanishes_is_told(
     index = make_veth(namespace, "one")
     set_up(namespace, index)
     packed = socket.inet_pton(family, text)
-    payload = route.build(family, packed, prefix, hops=[Hop(index, None)], protocol=196)
+    payload = route.build(family, packed, prefix, hops=[RouteHop(index, None)], protocol=196)
     namespace.route.change(route.NEW, CREATE | EXCLUSIVE, payload)
     came = first(events, of_route(packed, gone=False))
     namespace.route.change(route.DELETE, 0, payload)
     went = first(events, of_route(packed, gone=True))
     assert (came.kind, went.kind) == ("route", "route")
-    assert isinstance(went.value, Route)
+    assert isinstance(went.value, RouteRecord)
     assert (went.value.prefix, went.value.protocol) == (prefix, 196)
 
 
@@ -147,7 +147,7 @@ def test_a_neighbour_is_told_to_who_asked_for_it(namespace: Namespace) -> None:
     with Events.open(namespace, groups=["neighbour"]) as events:
         ip(namespace, "neighbour add 192.0.2.7 lladdr 02:00:00:00:00:07 dev one nud permanent")
         found = first(events, lambda event: not event.gone).value
-    assert isinstance(found, Neighbour)
+    assert isinstance(found, NeighbourRecord)
     assert (found.address, found.mac) == (socket.inet_aton("192.0.2.7"), "02:00:00:00:00:07")
 
 
@@ -156,7 +156,7 @@ def test_a_rule_is_told_to_who_asked_for_it(namespace: Namespace, family: int) -
     with Events.open(namespace, groups=["rule"]) as events:
         ip(namespace, f"-{4 if family == socket.AF_INET else 6} rule add priority 77 table 77")
         found = first(events, lambda event: not event.gone).value
-    assert isinstance(found, Rule)
+    assert isinstance(found, RuleRecord)
     assert (found.family, found.priority, found.action) == (family, 77, rule.LOOKUP)
 
 
@@ -170,7 +170,7 @@ def test_what_was_not_asked_for_is_not_told(namespace: Namespace) -> None:
         )
         first(events, of_address("192.0.2.1", gone=False))
         delete(namespace, index)
-        kinds = {event.kind for event in events.read(0.2) if isinstance(event, Event)}
+        kinds = {event.kind for event in events.read(0.2) if isinstance(event, KernelEvent)}
     assert kinds == {"address"}
 
 
@@ -186,14 +186,14 @@ def leave_a_bridge(namespace: Namespace) -> None:
 
 def test_a_port_that_leaves_its_bridge_is_no_link_that_is_gone(namespace: Namespace, events: Events) -> None:
     leave_a_bridge(namespace)
-    found = [event for event in events.read(0.2) if isinstance(event, Event)]
+    found = [event for event in events.read(0.2) if isinstance(event, KernelEvent)]
     assert {(event.kind, event.gone) for event in found} == {("link", False)}
 
 
 def test_a_port_that_leaves_its_bridge_is_told_to_who_asked_for_ports(namespace: Namespace) -> None:
     with Events.open(namespace, ["port"]) as events:
         leave_a_bridge(namespace)
-        found = [event for event in events.read(0.2) if isinstance(event, Event)]
+        found = [event for event in events.read(0.2) if isinstance(event, KernelEvent)]
     assert {event.kind for event in found} == {"port"}
     assert of_link("one", gone=True)(found[-1])
 
@@ -202,7 +202,7 @@ def test_an_overflow_is_told_as_lost(namespace: Namespace) -> None:
     index = make_veth(namespace, "one")
     with Events.open(namespace, receive_buffer=TINY) as events:
         storm(namespace, index, 200)
-        assert Lost() in list(events.read(0))
+        assert EventsLost() in list(events.read(0))
 
 
 def test_what_happens_after_lost_is_told(namespace: Namespace) -> None:
@@ -210,14 +210,14 @@ def test_what_happens_after_lost_is_told(namespace: Namespace) -> None:
     index = make_veth(namespace, "one")
     with Events.open(namespace, receive_buffer=TINY) as events:
         storm(namespace, index, 200)
-        assert any(event == Lost() for event in events.read(PATIENCE))
+        assert any(event == EventsLost() for event in events.read(PATIENCE))
         make_veth(namespace, "later")
-        heard = [event for event in events.read(0.2) if event == Lost() or _is_later(event)]
+        heard = [event for event in events.read(0.2) if event == EventsLost() or _is_later(event)]
     assert heard
 
 
-def _is_later(event: Event | Lost) -> bool:
-    return isinstance(event, Event) and of_link("later", gone=False)(event)
+def _is_later(event: KernelEvent | EventsLost) -> bool:
+    return isinstance(event, KernelEvent) and of_link("later", gone=False)(event)
 
 
 def test_a_storm_that_nobody_reads_is_not_kept(namespace: Namespace) -> None:
@@ -273,17 +273,17 @@ def test_reading_without_events_ends_at_its_deadline(events: Events) -> None:
 def test_a_timeout_of_nothing_takes_all_that_is_there(namespace: Namespace, events: Events) -> None:
     index = make_veth(namespace, "one")
     delete(namespace, index)
-    found = [event for event in events.read(0) if isinstance(event, Event)]
+    found = [event for event in events.read(0) if isinstance(event, KernelEvent)]
     assert [event for event in found if of_link("one", gone=False)(event)]
     assert [event for event in found if of_link("one", gone=True)(event)]
 
 
-class Garbling(Connection):
+class Garbling(NetlinkConnection):
     """Cuts the first notification short, as no kernel is known to do."""
 
     garbled = False
 
-    def notifications(self) -> list[Message]:
+    def notifications(self) -> list[NetlinkMessage]:
         found = super().notifications()
         if self.garbled or not found:
             return found
@@ -296,7 +296,7 @@ def test_a_message_that_cannot_be_read_is_lost(namespace: Namespace) -> None:
         connection = Garbling.open(ROUTE, groups=(1,))
     with Events(connection, ["link"], most=100) as events:
         make_veth(namespace, "one")
-        assert list(events.read(0)) == [Lost()]
+        assert list(events.read(0)) == [EventsLost()]
 
 
 def test_closing_ends_a_reader_that_waits(events: Events) -> None:
@@ -349,12 +349,12 @@ def test_a_stream_that_is_dropped_leaves_no_descriptor(namespace: Namespace) -> 
 
 
 def test_an_event_loop_reads_events(namespace: Namespace) -> None:
-    async def run() -> Event:
+    async def run() -> KernelEvent:
         with await Events.open_async(namespace) as events:
             await asyncio.to_thread(make_veth, namespace, "one")
             async with asyncio.timeout(PATIENCE):
                 async for event in events:
-                    if isinstance(event, Event) and of_link("one", gone=False)(event):
+                    if isinstance(event, KernelEvent) and of_link("one", gone=False)(event):
                         return event
         pytest.fail("the event did not come")
 
@@ -362,7 +362,7 @@ def test_an_event_loop_reads_events(namespace: Namespace) -> None:
 
 
 def test_an_event_loop_that_already_waits_is_woken(namespace: Namespace) -> None:
-    async def run() -> Event | Lost | None:
+    async def run() -> KernelEvent | EventsLost | None:
         with await Events.open_async(namespace) as events:
             waiting = asyncio.create_task(events.next())
             await asyncio.sleep(0.1)
@@ -370,7 +370,7 @@ def test_an_event_loop_that_already_waits_is_woken(namespace: Namespace) -> None
             await asyncio.to_thread(make_veth, namespace, "one")
             return await asyncio.wait_for(waiting, PATIENCE)
 
-    assert isinstance(asyncio.run(run()), Event)
+    assert isinstance(asyncio.run(run()), KernelEvent)
 
 
 def test_an_overflow_reaches_an_event_loop(namespace: Namespace) -> None:
@@ -381,7 +381,7 @@ def test_an_overflow_reaches_an_event_loop(namespace: Namespace) -> None:
             await asyncio.to_thread(storm, namespace, index, 200)
             async with asyncio.timeout(PATIENCE):
                 async for event in events:
-                    if event == Lost():
+                    if event == EventsLost():
                         return True
         return False
 
@@ -389,23 +389,23 @@ def test_an_overflow_reaches_an_event_loop(namespace: Namespace) -> None:
 
 
 def test_a_wait_that_is_cancelled_loses_nothing(namespace: Namespace) -> None:
-    async def run() -> Event | Lost | None:
+    async def run() -> KernelEvent | EventsLost | None:
         with await Events.open_async(namespace) as events:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(events.next(), 0.05)
             await asyncio.to_thread(make_veth, namespace, "one")
             return await asyncio.wait_for(events.next(), PATIENCE)
 
-    assert isinstance(asyncio.run(run()), Event)
+    assert isinstance(asyncio.run(run()), KernelEvent)
 
 
 def test_closing_ends_an_asynchronous_loop_and_leaves_no_descriptor(namespace: Namespace) -> None:
-    async def run() -> tuple[int, int, list[Event | Lost]]:
+    async def run() -> tuple[int, int, list[KernelEvent | EventsLost]]:
         await asyncio.to_thread(lambda: None)
         before = descriptors()
         events = await Events.open_async(namespace)
 
-        async def collect() -> list[Event | Lost]:
+        async def collect() -> list[KernelEvent | EventsLost]:
             return [event async for event in events]
 
         waiting = asyncio.create_task(collect())
@@ -448,8 +448,8 @@ _TABLE = "table inet t { set s { type ipv4_addr; }; }"
 
 
 def change_element(namespace: Namespace, kind: int) -> None:
-    item = nftables.Item(("inet", "t", "s"), socket.inet_aton("192.0.2.1"))
-    nftables.change_elements(namespace.netfilter, kind, [item])
+    item = nft_elements.Item(("inet", "t", "s"), socket.inet_aton("192.0.2.1"))
+    nft_elements.change_elements(namespace.netfilter, kind, [item])
 
 
 def test_each_transaction_of_nftables_is_one_event(namespace: Namespace) -> None:
@@ -457,8 +457,8 @@ def test_each_transaction_of_nftables_is_one_event(namespace: Namespace) -> None
         namespace.nft.run(_TABLE)
         namespace.nft.run("flush ruleset")
         first, second = list(events.read(0))
-    assert isinstance(first, Event)
-    assert isinstance(second, Event)
+    assert isinstance(first, KernelEvent)
+    assert isinstance(second, KernelEvent)
     assert isinstance(first.value, nftables.Generation)
     assert isinstance(second.value, nftables.Generation)
     assert second.value.number == first.value.number + 1
@@ -467,8 +467,8 @@ def test_each_transaction_of_nftables_is_one_event(namespace: Namespace) -> None
 def test_changes_of_a_connection_that_is_ignored_are_not_told(namespace: Namespace) -> None:
     namespace.nft.run(_TABLE)
     with Events.open(namespace, ("ruleset",), ignoring=(namespace.netfilter.port,)) as events:
-        change_element(namespace, nftables.NEW_ELEMENT)
-        change_element(namespace, nftables.DELETE_ELEMENT)
+        change_element(namespace, nft_elements.NEW_ELEMENT)
+        change_element(namespace, nft_elements.DELETE_ELEMENT)
         assert list(events.read(0)) == []
         namespace.nft.run("delete table inet t")
         assert len(list(events.read(0))) == 1
@@ -478,10 +478,10 @@ def test_more_changes_of_rules_than_fit_are_told_as_lost(namespace: Namespace) -
     namespace.nft.run(_TABLE)
     with Events.open(namespace, ("ruleset",), TINY) as events:
         for _ in range(100):
-            change_element(namespace, nftables.NEW_ELEMENT)
-            change_element(namespace, nftables.DELETE_ELEMENT)
-        assert Lost() in list(events.read(0))
-        change_element(namespace, nftables.NEW_ELEMENT)
+            change_element(namespace, nft_elements.NEW_ELEMENT)
+            change_element(namespace, nft_elements.DELETE_ELEMENT)
+        assert EventsLost() in list(events.read(0))
+        change_element(namespace, nft_elements.NEW_ELEMENT)
         assert len(list(events.read(0))) == 1
 
 

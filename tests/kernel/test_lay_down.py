@@ -27,7 +27,7 @@ from netloom.kernel import (
     check,
 )
 from netloom.kernel.dataplane import Dataplane
-from netloom.kernel.netlink import nftables
+from netloom.kernel.netlink import nft_elements
 from netloom.kernel.objects.nft import lay_down
 
 pytestmark = pytest.mark.kernel
@@ -101,7 +101,7 @@ def test_an_older_table_of_ours_goes_whatever_was_in_it(host: Namespace, body: s
     host.nft.run(f'table inet t {{\ncomment "made by netloom 1"\n{body}\n}}')
     lay_down(host, table(), FEW)
     assert check(Plan((table(), *FEW)), Scope(host)) == []
-    read = nftables.read_elements(host.netfilter, "inet", "t", "sources")
+    read = nft_elements.read_elements(host.netfilter, "inet", "t", "sources")
     assert sorted(read or ()) == [("nl1", "10.0.0.1"), ("nl2", "10.0.0.2")]
 
 
@@ -205,7 +205,7 @@ def test_elements_fit_a_table_that_was_laid_down_in_another_form(host: Namespace
     apply(Plan((NftElement("inet", "t", "s", ("10.0.0.1", "7")),)), Scope(host))
     lay_down(host, after, ())
     apply(Plan((NftElement("inet", "t", "s", ("7", "10.0.0.1")),)), Scope(host))
-    assert list(nftables.read_elements(host.netfilter, "inet", "t", "s") or ()) == [("7", "10.0.0.1")]
+    assert list(nft_elements.read_elements(host.netfilter, "inet", "t", "s") or ()) == [("7", "10.0.0.1")]
 
 
 def test_twenty_thousand_elements_take_a_fraction_of_a_second(host: Namespace) -> None:
@@ -217,7 +217,7 @@ def test_twenty_thousand_elements_take_a_fraction_of_a_second(host: Namespace) -
         assert time.monotonic() - start < 10
     for name, elements in (("sources", many[:10_000]), ("sources6", many[10_000:])):
         start = time.monotonic()
-        read = nftables.read_elements(host.netfilter, "inet", "t", name)
+        read = nft_elements.read_elements(host.netfilter, "inet", "t", name)
         assert time.monotonic() - start < 10
         assert read is not None
         assert read.keys() == {element.key for element in elements}
@@ -229,8 +229,8 @@ def test_twenty_thousand_elements_of_two_hundred_chains_take_little_more(host: N
         start = time.monotonic()
         lay_down(host, table(), contents)
         assert time.monotonic() - start < 10
-    assert len(nftables.read_elements(host.netfilter, "inet", "t", "verdicts") or ()) == 10_000
-    assert len(nftables.read_elements(host.netfilter, "inet", "t", "net-7") or ()) == 50
+    assert len(nft_elements.read_elements(host.netfilter, "inet", "t", "verdicts") or ()) == 10_000
+    assert len(nft_elements.read_elements(host.netfilter, "inet", "t", "net-7") or ()) == 50
 
 
 def test_no_packet_meets_a_table_without_its_elements(host: Namespace) -> None:
@@ -317,15 +317,15 @@ def test_elements_are_read_with_their_values(host: Namespace) -> None:
     mapped = NftElement("inet", "t", "ports", ("80",), value=("10.0.0.1", "8080"))
     verdict = NftElement("inet", "t", "verdicts", ("7",), verdict="drop")
     lay_down(host, NftTable("inet", "t", body), (mapped, verdict))
-    read = nftables.read_elements
+    read = nft_elements.read_elements
     assert read(host.netfilter, "inet", "t", "ports") == {
-        ("80",): nftables.Element(value=("10.0.0.1", "8080"))
+        ("80",): nft_elements.Element(value=("10.0.0.1", "8080"))
     }
-    assert read(host.netfilter, "inet", "t", "verdicts") == {("7",): nftables.Element(verdict="drop")}
+    assert read(host.netfilter, "inet", "t", "verdicts") == {("7",): nft_elements.Element(verdict="drop")}
 
 
 def test_of_a_set_that_is_not_there_there_is_nothing_to_read(host: Namespace) -> None:
     lay_down(host, NftTable("inet", "t", SETS), ())
-    assert nftables.read_elements(host.netfilter, "inet", "t", "sources") == {}
-    assert nftables.read_elements(host.netfilter, "inet", "t", "nowhere") is None
-    assert nftables.read_elements(host.netfilter, "inet", "other", "sources") is None
+    assert nft_elements.read_elements(host.netfilter, "inet", "t", "sources") == {}
+    assert nft_elements.read_elements(host.netfilter, "inet", "t", "nowhere") is None
+    assert nft_elements.read_elements(host.netfilter, "inet", "other", "sources") is None

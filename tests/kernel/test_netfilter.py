@@ -30,11 +30,11 @@ from netloom.kernel.netfilter.packet import (
     TCP,
     UDP,
     Hook,
-    Link,
     Marks,
     Packet,
+    PacketLink,
 )
-from netloom.kernel.netfilter.rules import BaseChain, Filter, Rule
+from netloom.kernel.netfilter.rules import BaseChain, FirewallRule, PacketFilter
 from netloom.kernel.netfilter.trace import Budget, trace
 
 from ..agent.stage import eventually
@@ -114,8 +114,8 @@ class Street:
         for name in self.names.values():
             _run("ip", "netns", "del", name)
 
-    def link(self, name: str | None) -> Link | None:
-        return None if name is None else Link(name, self.host.route.index(name))
+    def link(self, name: str | None) -> PacketLink | None:
+        return None if name is None else PacketLink(name, self.host.route.index(name))
 
     def counted(self) -> tuple[int, int]:
         said = self.host.nft.run(f"list counters table inet {ORACLE}").split()
@@ -138,7 +138,7 @@ class Street:
             assert eventually(lambda: self.counted()[0] > came)
             return self.counted()[1] > went
 
-    def verdict(self, rules: Filter, way: Way, packet: Packet, *, skip: str = ORACLE) -> str:
+    def verdict(self, rules: PacketFilter, way: Way, packet: Packet, *, skip: str = ORACLE) -> str:
         """What the tracer says of the whole way."""
         marks = Marks(packet.state)
         for hook in way.hooks:
@@ -179,7 +179,7 @@ def street() -> Iterator[Street]:
         made.close()
 
 
-def compare(street: Street, rules: Filter, names: Sequence[str]) -> None:
+def compare(street: Street, rules: PacketFilter, names: Sequence[str]) -> None:
     """The tracer's word and the kernel's, of packets that leave nothing open."""
     for name in names:
         way = WAYS[name]
@@ -375,5 +375,5 @@ class OnHost:
     def bases(self) -> Sequence[BaseChain]:
         return self._bases
 
-    def rules(self, base: BaseChain, chain: str) -> Sequence[Rule]:
+    def rules(self, base: BaseChain, chain: str) -> Sequence[FirewallRule]:
         return self._rules.rules(base, chain)

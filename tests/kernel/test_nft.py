@@ -23,7 +23,7 @@ from netloom.kernel import (
     check,
     remove,
 )
-from netloom.kernel.netlink import nftables
+from netloom.kernel.netlink import nft_elements
 
 pytestmark = pytest.mark.kernel
 
@@ -199,7 +199,8 @@ def mapped(number: int) -> Plan:
 
 def elements_there(host: Namespace) -> int:
     return sum(
-        len(nftables.read_elements(host.netfilter, "inet", "t", s) or ()) for s in ("ports", "back", "seen")
+        len(nft_elements.read_elements(host.netfilter, "inet", "t", s) or ())
+        for s in ("ports", "back", "seen")
     )
 
 
@@ -264,7 +265,7 @@ def test_an_element_is_removed_from_a_set_whose_keys_have_changed_meanwhile(host
     NftTable("inet", "t", "map m { type mark . ipv4_addr : mark; }").apply(Scope(host))
     nft(host, "add element inet t m { 7 . 10.0.0.1 : 1 }")
     remove(Plan((NftElement("inet", "t", "m", ("7", "10.0.0.1"), value=("1",)),)), Scope(host))
-    assert nftables.read_elements(host.netfilter, "inet", "t", "m") == {}
+    assert nft_elements.read_elements(host.netfilter, "inet", "t", "m") == {}
 
 
 def test_an_element_is_gone_already_if_somebody_flushes_the_ruleset_meanwhile(host: Namespace) -> None:

@@ -10,7 +10,7 @@ import pytest
 from netloom.kernel import Namespace, NftChain
 from netloom.kernel.netlink.nftables import read_spelled_rules
 from netloom.networks.features import masquerade
-from netloom.networks.features.wanted import Masquerade
+from netloom.networks.features.options import MasqueradeScope
 
 pytestmark = pytest.mark.kernel
 
@@ -39,7 +39,7 @@ def laid_down(host: Namespace, chain: NftChain) -> tuple[str, ...] | None:
 
 
 def test_a_chain_that_masquerades_is_read_back_to_the_letter(host: Namespace) -> None:
-    chain = masquerade.chain(Masquerade(exceptions=tuple(RANGES)), ["10.9.0.0/16", "fd09::/64"])
+    chain = masquerade.chain(MasqueradeScope(exceptions=tuple(RANGES)), ["10.9.0.0/16", "fd09::/64"])
     assert laid_down(host, chain) == chain.rules
     assert masquerade.chain_of(chain.rules).name == chain.name
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
+import json
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -363,7 +364,7 @@ def gateway_of(gateway: bytes | None, destination: bytes) -> dict[str, Any]:
     return {"RTA_VIA": {"family": socket.AF_INET6, "addr": shown(gateway)}}
 
 
-def hops_of(hops: list[route.Hop], destination: bytes) -> dict[str, Any]:
+def hops_of(hops: list[route.RouteHop], destination: bytes) -> dict[str, Any]:
     if not hops:
         return {}
     if len(hops) == 1:
@@ -389,7 +390,7 @@ def test_routes(data: st.DataObject, family: tuple[int, Any], table: int) -> Non
     prefix = data.draw(st.integers(0, len(destination) * 8))
     gateways = st.one_of(packed, ipv6) if number == socket.AF_INET else packed
     hop = st.builds(
-        route.Hop,
+        route.RouteHop,
         st.one_of(st.none(), indexes),
         st.one_of(st.none(), gateways),
         st.integers(1, 256),
@@ -439,11 +440,11 @@ def test_routes(data: st.DataObject, family: tuple[int, Any], table: int) -> Non
 
 
 @st.composite
-def rules(draw: st.DrawFn) -> rule.Rule:
+def rules(draw: st.DrawFn) -> rule.RuleRecord:
     family, packed = draw(families)
     bits = 32 if family == socket.AF_INET else 128
     networks = st.one_of(st.none(), st.tuples(packed, st.integers(0, bits)))
-    return rule.Rule(
+    return rule.RuleRecord(
         family=family,
         priority=draw(u32s),
         action=draw(u8s),
@@ -464,7 +465,7 @@ def rules(draw: st.DrawFn) -> rule.Rule:
 @builds(rule.build, rule.everything)
 @STEADY
 @given(wanted=rules())
-def test_rules(wanted: rule.Rule) -> None:
+def test_rules(wanted: rule.RuleRecord) -> None:
     source, destination = wanted.source, wanted.destination
     head = {"family": wanted.family, "tos": 0, "res1": 0, "res2": 0}
     assert read(fibmsg, rule.build(wanted)) == (
@@ -645,6 +646,10 @@ neigh add fd00::77 lladdr 02:00:00:00:00:77 dev br0 nud permanent
 neigh add 10.0.0.78 lladdr 02:00:00:00:00:78 dev br0 nud stale
 neigh add proxy 10.0.0.79 dev br0
 neigh add proxy fd00::79 dev br0
+nexthop add id 7 via 10.1.0.9 dev veth2 onlink
+nexthop add id 8 via fe80::9 dev veth2
+nexthop add id 9 dev veth2
+nexthop add id 10 group 7
 """
 FULL6 = """
 rule add pref 100 from fd00::/8 to fd01::/64 iif veth0 fwmark 5/0xff lookup 1000
@@ -701,7 +706,7 @@ def decodes(*decoders: Callable[..., Any]) -> Callable[[Test], Test]:
 def test_entries_of_links_that_the_kernel_lists(full: Namespace) -> None:
     for ours, theirs in dumped(full, link.GET, link.everything(), link.decode_entry, ifinfmsg):
         up = theirs["state"] == "up"
-        assert ours == link.Entry(theirs["index"], theirs["IFLA_IFNAME"], theirs["IFLA_GROUP"], up)
+        assert ours == link.LinkEntry(theirs["index"], theirs["IFLA_IFNAME"], theirs["IFLA_GROUP"], up)
 
 
 def packed(text: str | None) -> bytes | None:
@@ -789,7 +794,7 @@ def test_addresses_that_the_kernel_lists(full: Namespace) -> None:
     assert {"10.0.0.2", "10.1.0.1", "fd00::1", "fd01::1"} <= {ours.address for ours, _ in listed}
     for ours, theirs in listed:
         near, far = theirs.get("IFA_LOCAL"), theirs.get("IFA_ADDRESS")
-        assert ours == address.Address(
+        assert ours == address.AddressRecord(
             index=theirs["index"],
             address=str(near or far),
             prefix=theirs["prefixlen"],
@@ -800,19 +805,19 @@ def test_addresses_that_the_kernel_lists(full: Namespace) -> None:
         )
 
 
-def their_hops(theirs: dict[str, Any]) -> tuple[route.Hop, ...]:
+def their_hops(theirs: dict[str, Any]) -> tuple[route.RouteHop, ...]:
     def gateway(found: dict[str, Any]) -> bytes | None:
         via = found.get("RTA_VIA")
         return packed(found.get("RTA_GATEWAY") if via is None else via["addr"])
 
     if "RTA_MULTIPATH" in theirs:
         return tuple(
-            route.Hop(hop["oif"], gateway(hop), hop["hops"] + 1, bool(hop["flags"] & 4))
+            route.RouteHop(hop["oif"], gateway(hop), hop["hops"] + 1, bool(hop["flags"] & 4))
             for hop in theirs["RTA_MULTIPATH"]
         )
     if not {"RTA_OIF", "RTA_GATEWAY", "RTA_VIA"} & set(theirs):
         return ()
-    return (route.Hop(theirs.get("RTA_OIF"), gateway(theirs), 1, bool(theirs["flags"] & 4)),)
+    return (route.RouteHop(theirs.get("RTA_OIF"), gateway(theirs), 1, bool(theirs["flags"] & 4)),)
 
 
 @decodes(route.decode)
@@ -826,7 +831,7 @@ def test_routes_that_the_kernel_lists(full: Namespace, family: int) -> None:
     nothing = bytes(4 if family == socket.AF_INET else 16)
     for ours, theirs in listed:
         metrics = theirs.get("RTA_METRICS", {})
-        assert ours == route.Route(
+        assert ours == route.RouteRecord(
             family=theirs["family"],
             prefix=theirs["dst_len"],
             destination=packed(theirs.get("RTA_DST")) or nothing,
@@ -844,6 +849,21 @@ def test_routes_that_the_kernel_lists(full: Namespace, family: int) -> None:
         )
 
 
+@builds(route.every_next_hop)
+@decodes(route.decode_next_hop)
+def test_next_hops_that_the_kernel_lists(full: Namespace) -> None:
+    """pyroute2 has no messages of next hops. iproute2 lists them, too."""
+    answers = full.route.dump(route.GET_NEXT_HOP, route.every_next_hop())
+    with full.entered():
+        words = ["ip", "-json", "nexthop", "list"]
+        listed = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    assert len(listed) == 4
+    assert [route.decode_next_hop(it) for it in answers] == [
+        route.NextHop(full.route.index(it["dev"]) if "dev" in it else None, packed(it.get("gateway")))
+        for it in listed
+    ]
+
+
 @decodes(rule.decode)
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["ipv4", "ipv6"])
 def test_rules_that_the_kernel_lists(full: Namespace, family: int) -> None:
@@ -852,7 +872,7 @@ def test_rules_that_the_kernel_lists(full: Namespace, family: int) -> None:
     for ours, theirs in listed:
         source, destination = packed(theirs.get("FRA_SRC")), packed(theirs.get("FRA_DST"))
         suppress = theirs.get("FRA_SUPPRESS_PREFIXLEN")
-        assert ours == rule.Rule(
+        assert ours == rule.RuleRecord(
             family=theirs["family"],
             priority=theirs.get("FRA_PRIORITY", 0),
             action=theirs["action"],
@@ -885,7 +905,7 @@ def test_neighbours_that_the_kernel_lists(full: Namespace, question: bytes, mac:
     listed = dumped(full, neighbour.GET, question, neighbour.decode, ndmsg)
     assert mac in {ours.mac for ours, _ in listed}
     for ours, theirs in listed:
-        assert ours == neighbour.Neighbour(
+        assert ours == neighbour.NeighbourRecord(
             family=theirs["family"],
             index=theirs["ifindex"],
             state=theirs["state"],

@@ -865,7 +865,7 @@ def test_a_bridge_keeps_its_mtu_whatever_its_ports_have(scope: Scope, mtu: int) 
 
 NARROW = Rule(1000, "ipv4", table=100, source="10.0.0.0/8")
 WIDE = Rule(1000, "ipv4", table=100)
-BARE = wire.Rule(
+BARE = wire.RuleRecord(
     family=socket.AF_INET,
     priority=1000,
     action=wire.LOOKUP,

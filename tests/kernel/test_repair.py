@@ -13,9 +13,9 @@ from netloom.kernel import (
     Address,
     AnyObject,
     Conflict,
-    DeadlineExceeded,
     InvalidPlan,
     KernelError,
+    KernelTimeout,
     Namespace,
     Neighbour,
     NftElement,
@@ -34,7 +34,7 @@ from netloom.kernel import (
     repair,
 )
 from netloom.kernel.dataplane import Dataplane
-from netloom.kernel.difference import Difference, missing
+from netloom.kernel.errors import Difference, missing
 from netloom.kernel.objects import Undo, Where
 from netloom.kernel.objects.link import find
 
@@ -268,7 +268,7 @@ def test_a_repair_that_runs_out_of_time_is_taken_back(scope: Scope, dataplane: D
             time.sleep(0.4)
             return None
 
-    with pytest.raises(DeadlineExceeded):
+    with pytest.raises(KernelTimeout):
         dataplane.repair(and_then(Slow()), scope.attachment, timeout=0.3).result(5)
     assert find(scope.host, "nl0") is None
 

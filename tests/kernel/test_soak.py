@@ -11,7 +11,7 @@ import pytest
 
 from netloom.kernel import Namespace
 from netloom.kernel.errors import Refused
-from netloom.kernel.netlink import address, link, nftables, route
+from netloom.kernel.netlink import address, link, nft_elements, route
 from netloom.kernel.netlink.message import CREATE, EXCLUSIVE
 
 pytestmark = pytest.mark.kernel
@@ -55,7 +55,7 @@ def talk(namespace: Namespace, requests: int) -> int:
         packed = bytes([10, 9, number >> 8, number & 255])
         own = address.build(index, socket.AF_INET, packed, 32)
         way = route.build(
-            socket.AF_INET, packed, 32, hops=[route.Hop(index, None)], scope=route.LINK_SCOPE, table=100
+            socket.AF_INET, packed, 32, hops=[route.RouteHop(index, None)], scope=route.LINK_SCOPE, table=100
         )
         for _ in range(3):
             payload = connection.ask(link.GET, link.get(index))
@@ -79,12 +79,12 @@ def talk(namespace: Namespace, requests: int) -> int:
 
 
 def transact(namespace: Namespace, transactions: int) -> None:
-    of = nftables.read_set(namespace.netfilter, "inet", "t", "m")
+    of = nft_elements.read_set(namespace.netfilter, "inet", "t", "m")
     assert of is not None
     for number in range(transactions // 2):
         own = f"10.9.{number >> 8}.{number & 255}"
         namespace.nft.run(f'create element inet t m {{ {own} . "v0" : {own} }}')
-        assert nftables.read_element(namespace.netfilter, "inet", "t", "m", of, (own, "v0")) is not None
+        assert nft_elements.read_element(namespace.netfilter, "inet", "t", "m", of, (own, "v0")) is not None
         namespace.nft.run(f'delete element inet t m {{ {own} . "v0" }}')
 
 

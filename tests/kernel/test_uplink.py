@@ -134,7 +134,7 @@ def test_it_does_not_list_the_routes_of_a_node(node: Namespace, default: bool) -
     if default:
         routes(node, "route add default via 10.2.0.9", "route add default via fd03::9")
     connection = node.route
-    hop = wire.Hop(connection.index("wide"), None)
+    hop = wire.RouteHop(connection.index("wide"), None)
     for family, network in ((2, b"\x0a\x09"), (10, b"\xfd\x09" + bytes(12))):
         for number in range(3000):
             address = network + number.to_bytes(2, "big")

@@ -12,9 +12,10 @@ import pytest
 
 from netloom.kernel.errors import Refused
 from netloom.kernel.namespace import Namespace
-from netloom.kernel.netlink import address, generic, link, route
+from netloom.kernel.netlink import address, link, route
+from netloom.kernel.netlink import wireguard as generic
 from netloom.kernel.netlink.message import CREATE, EXCLUSIVE
-from netloom.kernel.netlink.route import Hop
+from netloom.kernel.netlink.route import RouteHop
 from netloom.kernel.netlink.wireguard import (
     NO_KEY,
     Allowed,
@@ -321,7 +322,11 @@ def connect(one: Namespace, two: Namespace) -> None:
 def prepare(wg: Wireguard, own: str) -> None:
     bring_up(wg.namespace, wg.index, own, 32)
     way = route.build(
-        socket.AF_INET, socket.inet_aton("10.7.0.0"), 24, hops=[Hop(wg.index, None)], scope=route.LINK_SCOPE
+        socket.AF_INET,
+        socket.inet_aton("10.7.0.0"),
+        24,
+        hops=[RouteHop(wg.index, None)],
+        scope=route.LINK_SCOPE,
     )
     wg.namespace.route.change(route.NEW, CREATE | EXCLUSIVE, way)
 

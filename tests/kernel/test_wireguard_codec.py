@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netloom.kernel.errors import InvalidObject, Malformed
-from netloom.kernel.netlink import generic, wireguard
-from netloom.kernel.netlink.attributes import Attributes, each, nested, raw, text, u8, u16, u32, u64
+from netloom.kernel.netlink import wireguard
+from netloom.kernel.netlink import wireguard as generic
+from netloom.kernel.netlink.message import Attributes, each, nested, raw, text, u8, u16, u32, u64
 from netloom.kernel.netlink.wireguard import NO_KEY, Allowed, Device, Peer, PeerChange, put_peer, remove_peer
 
 pytestmark = pytest.mark.unit

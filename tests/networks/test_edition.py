@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netloom.networks.edition import EDITION
+from netloom.networks.names import EDITION
 from netloom.networks.table import TABLE
 
 pytestmark = pytest.mark.unit

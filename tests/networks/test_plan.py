@@ -11,9 +11,9 @@ from netloom.kernel.values import packed_ip
 from netloom.networks import table
 from netloom.networks.features import bandwidth as limits
 from netloom.networks.features import isolation, masquerade, ports
-from netloom.networks.features.wanted import HostPort, Limit, Limits, Masquerade
-from netloom.networks.modes import routed
-from netloom.networks.modes.routed import Assigned, Attached
+from netloom.networks.features.options import Limit, Limits, MappedPort, MasqueradeScope
+from netloom.networks.modes.base import Assigned, Attached
+from netloom.networks.modes.routed import ROUTED
 
 pytestmark = pytest.mark.unit
 
@@ -38,9 +38,9 @@ def attached(**changes: Any) -> Attached:
 
 def everything() -> Attached:
     return attached(
-        masquerade=Masquerade(exceptions=("192.0.2.0/24",)),
+        masquerade=MasqueradeScope(exceptions=("192.0.2.0/24",)),
         ports=tuple(
-            HostPort(protocol="udp", host_port=number, ip=ip, port=80, host_ip=host_ip)
+            MappedPort(protocol="udp", host_port=number, ip=ip, port=80, host_ip=host_ip)
             for number, ip, host_ip in (
                 (8080, "10.9.0.1", ""),
                 (8080, "fd09::1", ""),
@@ -61,35 +61,35 @@ def place_of(plan: Plan, kind: type) -> list[int]:
 
 
 def test_what_a_container_may_send_is_known_before_its_link_is_there() -> None:
-    plan = routed.plan(everything())
+    plan = ROUTED.plan(everything())
     assert max(place_of(plan, NftElement)) < min(place_of(plan, Veth))
 
 
 def test_chains_are_there_before_what_leads_to_them() -> None:
-    plan = routed.plan(everything())
+    plan = ROUTED.plan(everything())
     assert max(place_of(plan, NftChain)) < min(place_of(plan, NftElement))
 
 
 def test_limits_are_there_before_the_link_is_up() -> None:
-    plan = routed.plan(everything())
+    plan = ROUTED.plan(everything())
     shapers = place_of(plan, Shaper)
     (up,) = [number for number in place_of(plan, Up) if plan.objects[number] == Up(LINK, link_local=False)]
     assert max(shapers) < up
 
 
 def test_every_element_tells_whose_it_is() -> None:
-    elements = [it for it in routed.plan(everything()).objects if isinstance(it, NftElement)]
+    elements = [it for it in ROUTED.plan(everything()).objects if isinstance(it, NftElement)]
     assert table.owners(elements) == dict.fromkeys(elements, LINK)
 
 
 def test_elements_of_two_are_told_apart() -> None:
-    one = routed.plan(everything())
-    other = routed.plan(
+    one = ROUTED.plan(everything())
+    other = ROUTED.plan(
         attached(
             host_link="loomother",
             addresses=(Assigned.of(packed_ip("10.9.0.2")),),
-            ports=(HostPort(protocol="tcp", host_port=8080, ip="10.9.0.2", port=80),),
-            masquerade=Masquerade(),
+            ports=(MappedPort(protocol="tcp", host_port=8080, ip="10.9.0.2", port=80),),
+            masquerade=MasqueradeScope(),
             isolation="containers",
         )
     )
@@ -102,7 +102,7 @@ def test_elements_of_two_are_told_apart() -> None:
 
 
 def test_a_plan_tells_what_its_network_said() -> None:
-    plan = Plan.decode(routed.plan(everything()).encode())
+    plan = Plan.decode(ROUTED.plan(everything()).encode())
     assert isolation.of_plan(plan) == "networks"
     assert masquerade.described(plan) == {
         "ipv4": True,
@@ -116,7 +116,7 @@ def test_a_plan_tells_what_its_network_said() -> None:
 
 
 def test_a_plan_of_a_network_that_says_nothing_tells_nothing() -> None:
-    plan = routed.plan(attached())
+    plan = ROUTED.plan(attached())
     assert (isolation.of_plan(plan), ports.of_plan(plan)) == ("none", [])
     assert (masquerade.described(plan), limits.described(plan)) == (None, None)
     assert place_of(plan, NftChain) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netloom.kernel import Plan
 from netloom.networks.features import ports
-from netloom.networks.features.wanted import HostPort
+from netloom.networks.features.options import MappedPort
 
 pytestmark = pytest.mark.unit
 
@@ -21,9 +21,9 @@ IPS = {False: "10.9.0.1", True: "fd09::1"}
 
 
 @st.composite
-def host_ports(draw: st.DrawFn) -> HostPort:
+def host_ports(draw: st.DrawFn) -> MappedPort:
     is_ipv6 = draw(st.booleans())
-    return HostPort(
+    return MappedPort(
         protocol=draw(st.sampled_from(["tcp", "udp", "sctp"])),
         host_port=draw(NUMBERS),
         ip=IPS[is_ipv6],
@@ -34,12 +34,12 @@ def host_ports(draw: st.DrawFn) -> HostPort:
 
 def made(host_ip: str, ip: str) -> list[str]:
     """The sets that a port has elements in."""
-    port = HostPort(protocol="tcp", host_port=8080, ip=ip, port=80, host_ip=host_ip)
+    port = MappedPort(protocol="tcp", host_port=8080, ip=ip, port=80, host_ip=host_ip)
     return [it.set for it in ports.elements([port])]
 
 
 @given(st.lists(host_ports(), max_size=8))
-def test_what_is_read_from_a_plan_is_what_was_put_there(said: list[HostPort]) -> None:
+def test_what_is_read_from_a_plan_is_what_was_put_there(said: list[MappedPort]) -> None:
     assert ports.of_plan(Plan(tuple(dict.fromkeys(ports.elements(said))))) == list(dict.fromkeys(said))
 
 
@@ -60,5 +60,5 @@ def test_a_port_of_another_address_is_none_of_the_loopback(host_ip: str, ip: str
     ("host_ip", "shown"), [("", "80/tcp"), ("192.0.2.1", "192.0.2.1:80/tcp"), ("::1", "[::1]:80/tcp")]
 )
 def test_a_port_is_shown_as_people_write_it(host_ip: str, shown: str) -> None:
-    port = HostPort(protocol="tcp", host_port=80, ip="10.9.0.1", port=80, host_ip=host_ip)
+    port = MappedPort(protocol="tcp", host_port=80, ip="10.9.0.1", port=80, host_ip=host_ip)
     assert str(port) == shown

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from netloom.api.trusted_path import weakness_of
+from netloom.api.paths import weakness_of
 
 from .stage import DEADLINE, FarEnd, Plugin
 

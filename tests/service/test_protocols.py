@@ -21,7 +21,7 @@ from netloom.failpoints import VARIABLE
 from ..agent.conftest import node as node
 from ..agent.hanging import Ground
 from ..agent.stage import Node, eventually
-from ..agent.succession import inode, process_at
+from ..agent.successor import inode, process_at
 from ..agent.watching import ask
 from .manager import ServiceManager, names_in
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from netloom.cli.agent_process import Place
-from netloom.cli.failure import UsageError
-from netloom.cli.place import SOCKET, STATE_DIR
-from netloom.cli.units import SERVICE, rendered
-from netloom.cli.units import SOCKET as SOCKET_UNIT
+from netloom.api.paths import DEFAULT_SOCKET, DEFAULT_STATE_DIR, Place
+from netloom.ops.control.units import SERVICE, rendered
+from netloom.ops.control.units import SOCKET as SOCKET_UNIT
+from netloom.ops.errors import UsageError
 
 from ..cli.conftest import bare as bare
 from ..cli.machine import Machine
@@ -23,7 +22,7 @@ from ..lanes import ROOT
 
 pytestmark = pytest.mark.kernel
 
-DEFAULT = Place(STATE_DIR, SOCKET)
+DEFAULT = Place(DEFAULT_STATE_DIR, DEFAULT_SOCKET)
 # What stays of 10, of which most is what the agent is for: root, the host's network, CAP_NET_ADMIN,
 # CAP_SYS_ADMIN and /proc, which are two thirds of it.
 EXPOSURE = 3.3
@@ -109,7 +108,7 @@ def test_what_systemd_would_take_for_its_own_is_escaped(word: str, written: str)
 @pytest.mark.parametrize("path", ["/run/a\nExecStartPre=/bin/true/s", "/run/a\x07/s", "/run/a/s "])
 def test_a_path_that_cannot_stand_in_a_unit_is_refused(path: str) -> None:
     with pytest.raises(UsageError):
-        rendered(Place(STATE_DIR, path), ["x"])
+        rendered(Place(DEFAULT_STATE_DIR, path), ["x"])
 
 
 STRANGE = "/srv/a b%n$HOME 'c';d"

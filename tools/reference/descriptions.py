@@ -24,7 +24,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "reason": "how it was found to be missing; empty if it is there",
         "remedy": "what to do if it is needed",
     },
-    "netloom.cli.connectivity.report.Check": {
+    "netloom.ops.connectivity.report.ProbeResult": {
         "what": "what was tried",
         "family": "family of addresses",
         "from": "who called",
@@ -37,7 +37,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "cause": "of a failure: what is behind it, as far as can be told",
         "next": "of a failure: what to do",
     },
-    "netloom.cli.connectivity.report.Container": {
+    "netloom.ops.connectivity.report.Container": {
         "name": "what the rows call it",
         "containerID": "its ID, as the plugins were told",
         "netns": "path of its namespace",
@@ -46,12 +46,12 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "mtu": "the interface's MTU",
         "hostLink": "the host's end; empty if the result names no link of the host",
     },
-    "netloom.cli.connectivity.report.Left": {
+    "netloom.ops.connectivity.report.Left": {
         "what": "what could not be removed",
         "why": "why not",
         "next": "how to remove it",
     },
-    "netloom.cli.connectivity.report.Connectivity": {
+    "netloom.ops.connectivity.report.Connectivity": {
         "network": "the network that was tried",
         "containers": "the two throw-away containers",
         "checks": "everything that was tried, in order",
@@ -63,12 +63,12 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "left": "what is there unasked, since it could not be removed",
         "warnings": "what is worth knowing besides",
     },
-    "netloom.cli.bundle.manifest.Bundle": {
+    "netloom.ops.bundle.archive.Bundle": {
         "path": "the file",
         "size": "its size in bytes",
         "manifest": "what is in it: its `MANIFEST.json`",
     },
-    "netloom.cli.bundle.manifest.Manifest": {
+    "netloom.ops.bundle.archive.Manifest": {
         "netloom": "version of the netloom that made it",
         "made": "when it was made, in seconds since 1970",
         "host": "the machine's name",
@@ -76,7 +76,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "in_time": "whether no source was given up for want of time",
         "parts": "all members, also those that could not be had",
     },
-    "netloom.cli.bundle.manifest.Part": {
+    "netloom.ops.bundle.archive.Part": {
         "name": "its path in the archive",
         "about": "what it is",
         "size": "bytes in the archive; 0: there is none",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from netloom.api.catalogue import ENTRIES
-from netloom.cli.error_document import OfCommand, OfPlugin
+from netloom.cli.failure import OfCommand, OfPlugin
 from netloom.cli.kernel_failure import OfKernel
 
 from .command_page import command_page

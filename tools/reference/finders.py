@@ -1,6 +1,6 @@
 """Who finds what, as the code has it: nobody writes it down twice.
 
-`netloom doctor` has a table of what each of its looks may find, of which the first is what `netloom status`
+`netloom doctor` has a table of what each of its checks may find, of which the first is what `netloom status`
 says. Of the others, it is read off the modules in which their findings are made.
 """
 
@@ -12,49 +12,57 @@ from functools import cache
 from pathlib import Path
 
 from netloom.api.catalogue import ENTRIES
-from netloom.cli.doctor.look import FAILED, LOOKS
-from netloom.cli.journals.verify import _BEARABLE, _SAID
+from netloom.ops.doctor.checks import CHECKS, FAILED
+from netloom.ops.journals.backup import BEARABLE, FAULTS
 
 NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 
 # Numbers are CNI's, and may be anything else.
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _AGENT, _ATTACHMENTS, _KERNEL, _NETWORKS, _POOLS = (
-    f"ops/health/{it}.py" for it in ("agent", "attachments", "kernel", "networks", "pools")
+    f"ops/health/{it}.py" for it in ("node", "attachments", "kernel", "networks", "pools")
 )
-_FIREWALLS = "ops/firewall/judging.py"
-_MISSING_FILES = "ops/node/kept_networks.py"
+_FIREWALLS = "ops/firewall/openings.py"
+_MISSING_FILES = "ops/node/networks.py"
+_OWN_ADDRESSES = f"{_KERNEL}:address_missing"
+_FILES_OF_RUNTIMES = tuple(
+    f"{_NETWORKS}:{it}" for it in ("of_first_file", "of_later_files", "of_files_before", "of_same_name")
+)
 # By command, the modules that make its findings; of one of which it calls a single function, that one.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
     "check": (
-        "ops/audit/audit.py",
-        "ops/node/own_addresses.py:address_missing",
+        "ops/audit.py",
+        _OWN_ADDRESSES,
         "ops/node/orphans.py:finding_of",
         _ATTACHMENTS,
         *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent")),
         *(f"{_POOLS}:{it}" for it in ("address_orphaned", "miscounted")),
     ),
-    "inspect": (_ATTACHMENTS, f"{_KERNEL}:silent", "cli/refused.py"),
+    "inspect": (_ATTACHMENTS, f"{_KERNEL}:silent", "ops/inspect/attachment_state.py:refusals"),
     "explain": (
-        "cli/explaining/absence.py",
-        "cli/explaining/story.py",
-        "cli/network_order.py",
-        "cli/refused.py",
-        "cli/doctor/runtimes.py:elsewhere",
+        "ops/explain/absence.py",
+        "ops/explain/story.py",
+        *_FILES_OF_RUNTIMES,
+        "ops/inspect/attachment_state.py:refusals",
+        "ops/doctor/runtimes.py:elsewhere",
         f"{_NETWORKS}:none_configured",
         f"{_AGENT}:not_answering",
         *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent", "queued_dels")),
         _ATTACHMENTS,
         _FIREWALLS,
     ),
-    "pools": (_POOLS, f"{_NETWORKS}:broken", _MISSING_FILES),
-    "journal verify": ("cli/journals/verify.py",),
+    "pools": (
+        *(f"{_POOLS}:{it}" for it in ("exhausted", "nearly_exhausted", "address_orphaned", "miscounted")),
+        f"{_NETWORKS}:broken",
+        _MISSING_FILES,
+    ),
+    "journal verify": ("ops/journals/backup.py:verify", "ops/journals/backup.py:finding_of"),
     "connectivity": (
-        "cli/connectivity/causes.py",
-        "cli/connectivity/forged.py",
-        "cli/connectivity/path_mtu.py",
-        "cli/connectivity/rate.py",
-        "cli/connectivity/trials.py",
+        "ops/connectivity/causes.py",
+        "ops/connectivity/ping.py",
+        "ops/connectivity/probe.py",
+        "ops/connectivity/suite.py",
+        "ops/connectivity/tcp.py",
         *(f"{_KERNEL}:{it}" for it in ("table_broken", "forwarding_off", "mtu_mismatch")),
         _FIREWALLS,
     ),
@@ -64,17 +72,16 @@ SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
     "/readyz": (
         "agent/readiness.py",
-        "ops/health/journal.py:disk_full",
-        f"{_AGENT}:troubled",
-        *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent", "forwarding_off")),
+        "ops/health/node.py:disk_full",
+        *(f"{_AGENT}:{it}" for it in ("troubled", "untrusted")),
+        *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent", "forwarding_off", "object_missing")),
         *(f"{_POOLS}:{it}" for it in ("exhausted",)),
-        _NETWORKS,
-        "ops/health/paths.py",
+        *(f"{_NETWORKS}:{it}" for it in ("none_configured", "broken", "unknown", "host_lacks")),
         "agent/findings.py:of_trouble",
         "agent/liveness.py",
         "agent/readiness.py",
         "agent/reconcile/node_objects.py:_condition",
-        "ops/node/own_addresses.py",
+        _OWN_ADDRESSES,
         _MISSING_FILES,
     ),
 }
@@ -103,13 +110,13 @@ def _page(command: str) -> str:
 
 @cache
 def _found() -> dict[str, frozenset[str]]:
-    node = next(look for look in LOOKS if look.name == "node")
+    node = next(check for check in CHECKS if check.name == "node")
     return {
-        # Of firewalls, `doctor` has a look of its own.
+        # Of firewalls, `doctor` has a check of its own.
         "status": codes_in(_FIREWALLS) | frozenset(node.codes),
-        "doctor": frozenset({FAILED, *(code for look in LOOKS for code in look.codes)}),
+        "doctor": frozenset({FAILED, *(code for check in CHECKS for code in check.codes)}),
         **{command: codes_in(*places) for command, places in MADE_IN.items()},
-        "journal import": frozenset(_SAID[kind][0] for kind in _BEARABLE),
+        "journal import": frozenset(FAULTS[kind][0] for kind in BEARABLE),
         **{page: codes_in(*places) for page, places in SHOWN_IN.items()},
     }
 

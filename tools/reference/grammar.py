@@ -7,21 +7,21 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from netloom.cli.doctor.look import LOOKS
+from netloom.ops.doctor.checks import CHECKS
 
 from .commands import Described
 
 
 def grammar(commands: Sequence[Described]) -> str:
     found = {it.words: _of(it.parser) for it in commands}
-    found["doctor"]["options"]["--only"]["choices"] = _looks()
+    found["doctor"]["options"]["--only"]["choices"] = _checks()
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
-def _looks() -> list[str]:
+def _checks() -> list[str]:
     """The parser takes any word, so that its error can tell more than that of a choice."""
-    codes = {code for look in LOOKS for code in look.codes}
-    return [*(look.name for look in LOOKS), *sorted(codes)]
+    codes = {code for check in CHECKS for code in check.codes}
+    return [*(check.name for check in CHECKS), *sorted(codes)]
 
 
 def _of(parser: argparse.ArgumentParser) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def keys() -> list[Key]:
 
 
 def _valid(name: str) -> str:
-    return network._VALID.get(name, "nothing: it is refused")
+    return network.valid_value(name) or "nothing: it is refused"
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:

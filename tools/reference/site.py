@@ -98,7 +98,7 @@ def _linked(files: Files) -> set[str]:
 
 def _nav() -> list[Any]:
     return [
-        {"Start": ["index.md", "tutorial-node.md", "tutorial.md"]},
+        {"Start": ["index.md", "tutorial-node.md", "library.md", "tutorial.md"]},
         {"How-to": _pages("how-to")},
         {
             "Reference": [

@@ -12,7 +12,7 @@ if nobody had asked; and whatever happens to the other one, the successor has th
     successor → agent   AT_WORK, every half second; SERVING, once
     agent → successor   WITHDRAWN, if it goes on, or stops, instead of waiting
 
-This is the side of the agent that serves; the other one is `succession`.
+This is the side of the agent that serves; the other one is `successor`.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Departure:
     def _end(self) -> bool:
         if self.withdraw():
             return True
-        log.error("the agent that was to follow (process %d) is stuck, and is ended", self._process)
+        log.error("the new agent (process %d) is stuck, and is killed", self._process)
         if self._process:
             with suppress(OSError):
                 handle = os.pidfd_open(self._process)

@@ -1,6 +1,7 @@
-"""What an agent shows to machines that watch: `/metrics`, `/livez`, `/readyz`, and `/`, which names them.
+"""The agent's pages for monitoring: `/metrics`, `/livez`, `/readyz`, and `/`, which names them.
 
-Each is made once at a time, however many ask: whoever comes while it is being made gets the same.
+However many clients ask for a page, it is made once at a time: all who ask meanwhile get the same.
+An agent without an HTTP listener does not import this module, and so neither h11.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from ... import __version__
 from ...api.findings import Finding
 from ..conditions import Condition
 from ..liveness import stuck
+from ..locks import SingleFlight
 from ..metrics.exposition import CONTENT_TYPE, exposition
 from ..metrics.readings import readings
 from ..node import Node
-from ..readiness import Judge, Obstacles
-from ..single_flight import Shared
-from .http import Page
-from .web import Make, Web, shown
+from ..readiness import Judge, Readiness
+from .messages import HttpPage
+from .server import HttpServer, MakePage, shown
 
 _JSON = "application/json"
 # The condition's key.
@@ -33,57 +34,53 @@ _INDEX = f"""netloom {__version__}
 
 
 class Pages:
-    """Of a node, at the address that its settings name, or nowhere. `under_way` counts requests."""
+    """Of a node, at `address`. `under_way` counts requests."""
 
-    def __init__(self, node: Node, under_way: Callable[[], int]) -> None:
+    def __init__(self, node: Node, address: tuple[str, int], under_way: Callable[[], int]) -> None:
         self._node = node
         self._under_way = under_way
         self._judge = Judge(node)
-        self._obstacles: Shared[Obstacles] = Shared(self._judge.obstacles)
-        self._stuck: Shared[list[Finding]] = Shared(lambda: stuck(node))
-        self._exposed: Shared[bytes] = Shared(self._expose)
-        pages: Mapping[str, Make] = {
+        self._readiness: SingleFlight[Readiness] = SingleFlight(self._judge.readiness)
+        self._stuck: SingleFlight[list[Finding]] = SingleFlight(lambda: stuck(node))
+        self._exposed: SingleFlight[bytes] = SingleFlight(self._expose)
+        pages: Mapping[str, MakePage] = {
             "/": self._index,
             "/metrics": self._metrics,
             "/livez": self._livez,
             "/readyz": self._readyz,
         }
-        self._web = None
-        if node.settings.web is not None:
-            self._web = Web(node.settings.web, pages, heard=self._heard, again=node.settings.tick)
+        self._server = HttpServer(address, pages, heard=self._heard, again=node.settings.tick)
 
     def open(self) -> None:
-        if self._web is not None:
-            self._web.open()
+        self._server.open()
 
     async def close(self) -> None:
-        """Nobody is answered any more, nothing is asked of the node, and the address is free."""
-        if self._web is not None:
-            await self._web.close()
-        for asked in (self._exposed, self._obstacles, self._stuck, self._judge):
+        """No client is answered any more, nothing is asked of the node, and the address is free."""
+        await self._server.close()
+        for asked in (self._exposed, self._readiness, self._stuck, self._judge):
             await asked.close()
 
     def _heard(self, error: OSError | None) -> None:
-        if error is None or self._web is None:
-            self._node.conditions.pop(_WEB, None)
+        if error is None:
+            self._node.conditions.clear(_WEB)
         else:
-            self._node.conditions[_WEB] = Condition(_unavailable(self._web.address, error))
+            self._node.conditions.set(_WEB, Condition(_unavailable(self._server.address, error)))
 
-    async def _index(self, _: Mapping[str, str]) -> Page:
-        return Page(_INDEX.encode())
+    async def _index(self, _: Mapping[str, str]) -> HttpPage:
+        return HttpPage(_INDEX.encode())
 
-    async def _metrics(self, _: Mapping[str, str]) -> Page:
-        return Page(await self._exposed(), CONTENT_TYPE)
+    async def _metrics(self, _: Mapping[str, str]) -> HttpPage:
+        return HttpPage(await self._exposed(), CONTENT_TYPE)
 
     async def _expose(self) -> bytes:
-        return exposition(await readings(self._node, await self._obstacles(), self._under_way()))
+        return exposition(await readings(self._node, await self._readiness(), self._under_way()))
 
-    async def _livez(self, _: Mapping[str, str]) -> Page:
+    async def _livez(self, _: Mapping[str, str]) -> HttpPage:
         return _judged("alive", await self._stuck())
 
-    async def _readyz(self, query: Mapping[str, str]) -> Page:
+    async def _readyz(self, query: Mapping[str, str]) -> HttpPage:
         network = query.get("network")
-        found = await self._obstacles()
+        found = await self._readiness()
         page = _judged("ready", found.findings(network))
         if network is not None and not found.knows(network):
             return msgspec.structs.replace(page, status=404)
@@ -105,6 +102,6 @@ def _unavailable(address: tuple[str, int], error: OSError) -> Finding:
     )
 
 
-def _judged(what: str, findings: Sequence[Finding]) -> Page:
+def _judged(what: str, findings: Sequence[Finding]) -> HttpPage:
     document = {what: not findings, "findings": findings}
-    return Page(msgspec.json.encode(document) + b"\n", _JSON, 503 if findings else 200)
+    return HttpPage(msgspec.json.encode(document) + b"\n", _JSON, 503 if findings else 200)

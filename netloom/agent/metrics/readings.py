@@ -10,14 +10,14 @@ from collections import Counter
 from functools import cache
 
 from ... import __version__
-from ...api import intents
+from ...api import protocol
 from ...ipam import SqlHoldings, usage
 from ...journal import JournalError, Ledger, boottime
-from ...networks.scope import SCOPE
-from ...ops.node.network_files import NamedPool
+from ...ops.node.networks import NamedPool
 from ..findings import findings_of
+from ..journal_keeper import GONE
 from ..node import Node
-from ..readiness import Obstacles
+from ..readiness import Readiness
 from .exposition import Family, Sample, family
 from .tally import VERBS
 
@@ -36,7 +36,7 @@ _REASONS = {"gc": "collected", "namespace": "leaked"}
 _STARTED = 19
 
 
-async def readings(node: Node, obstacles: Obstacles, under_way: int) -> list[Family]:
+async def readings(node: Node, readiness: Readiness, under_way: int) -> list[Family]:
     return [
         *_operations(node),
         family("netloom_requests_under_way", under_way),
@@ -44,13 +44,13 @@ async def readings(node: Node, obstacles: Obstacles, under_way: int) -> list[Fam
         *await asyncio.to_thread(_attached, node),
         *_own_work(node),
         *await asyncio.to_thread(_journal, node),
-        *_state(node, obstacles),
+        *_state(node, readiness),
         *await asyncio.to_thread(_process),
     ]
 
 
 def _operations(node: Node) -> list[Family]:
-    counters, tally = node.counters, node.tally
+    counters, tally = node.tally.counters, node.tally
     return [
         family(
             "netloom_operations_total",
@@ -110,7 +110,7 @@ def _pools(ledger: Ledger, pools: list[NamedPool], node: Node) -> tuple[list[Sam
     used: list[Sample] = []
     capacities: list[Sample] = []
     for it in pools:
-        (counted,) = usage([it.pool], holdings, SCOPE, now, it.cooldown)
+        (counted,) = usage([it.pool], holdings, it.scope, now, it.cooldown)
         if it.is_asked and not counted.held and not counted.resting:
             continue  # its network may be gone for good
         place = (it.network, counted.cidr)
@@ -121,7 +121,7 @@ def _pools(ledger: Ledger, pools: list[NamedPool], node: Node) -> tuple[list[Sam
 
 
 def _own_work(node: Node) -> list[Family]:
-    counters = node.counters
+    counters = node.tally.counters
     return [
         family("netloom_repairs_total", [((kind,), n) for kind, n in sorted(node.tally.put_back.items())]),
         family("netloom_releases_total", [((why,), counters[name]) for why, name in _REASONS.items()]),
@@ -137,9 +137,9 @@ def _journal(node: Node) -> list[Family]:
             "netloom_journal_commit_duration_seconds",
             [(("yes" if durable else "no",), histogram) for durable, histogram in commits.items()],
         ),
-        family("netloom_journal_writable", int(not journal.trouble and "journal" not in node.troubles)),
+        family("netloom_journal_writable", int(not journal.trouble and not node.conditions.failure(GONE))),
         family("netloom_journal_size_bytes", sum(map(_size, (journal.path, f"{journal.path}-wal")))),
-        family("netloom_queued_dels", len(intents.waiting(node.settings.intents))),
+        family("netloom_queued_dels", len(protocol.waiting(node.settings.intents))),
     ]
 
 
@@ -150,15 +150,15 @@ def _size(path: str) -> int:
         return 0
 
 
-def _state(node: Node, obstacles: Obstacles) -> list[Family]:
-    networks = obstacles.of_networks
+def _state(node: Node, readiness: Readiness) -> list[Family]:
+    networks = readiness.of_networks
     return [
-        family("netloom_ready", int(not obstacles.findings())),
+        family("netloom_ready", int(not readiness.findings())),
         family(
             "netloom_network_ready",
-            [((name,), int(not obstacles.findings(name))) for name in sorted(networks)],
+            [((name,), int(not readiness.findings(name))) for name in sorted(networks)],
         ),
-        family("netloom_troubles", len(obstacles.of_node)),
+        family("netloom_troubles", len(readiness.of_node)),
         family("netloom_findings", [((code,), count) for code, count in sorted(_codes(node).items())]),
         family(
             "netloom_firewall_drops",
@@ -168,7 +168,7 @@ def _state(node: Node, obstacles: Obstacles) -> list[Family]:
             ],
         ),
         family("netloom_build_info", [((__version__,), 1)]),
-        family("netloom_start_time_seconds", round(node.started, 3)),
+        family("netloom_start_time_seconds", round(node.tally.started, 3)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is counted while the agent works, beside the counters that `netloom status` shows.
+"""What is counted while the agent works: for `netloom status`, and for metrics.
 
 It is on the way of every ADD, so it costs some microseconds: no lock, no text, and nothing that has to be
 looked up twice. Whatever a request brings, there is a fixed number of series: what is not known is `other`.
@@ -6,12 +6,13 @@ looked up twice. Whatever a request brings, there is a fixed number of series: w
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection
 
 from ...kernel import Plan
-from ..server.timer import Course
-from .histogram import Histogram
+from ..server.record import Timer
+from .exposition import Histogram
 from .metrics import COMMIT_BUCKETS, OPERATION_BUCKETS, PHASE_BUCKETS
 
 VERBS = ("ADD", "CHECK", "DEL", "GC", "STATUS", "other")
@@ -28,6 +29,8 @@ _USUAL = ("address", "neighbour", "nft-element", "route", "sysctl", "up", "veth"
 
 class Tally:
     def __init__(self) -> None:
+        self.started = time.time()
+        self._counters: Counter[str] = Counter()
         self.durations = {verb: Histogram(OPERATION_BUCKETS) for verb in VERBS}
         self.phases: dict[str, dict[str, Histogram]] = {verb: {} for verb in VERBS}
         self.errors: Counter[tuple[str, str]] = Counter()
@@ -35,11 +38,19 @@ class Tally:
         # By whether the disk was waited for. The journal's thread counts these.
         self.commits = {durable: Histogram(COMMIT_BUCKETS) for durable in (True, False)}
 
-    def operation(self, verb: str, code: int, course: Course) -> None:
+    @property
+    def counters(self) -> Counter[str]:
+        """A copy of what `netloom status` shows, by its names."""
+        return Counter(self._counters)
+
+    def count(self, name: str, by: int = 1) -> None:
+        self._counters[name] += by
+
+    def operation(self, verb: str, code: int, timer: Timer) -> None:
         """One is over. `verb` is one of `VERBS`, `code` 0 if it succeeded."""
-        self.durations[verb].observe(course.total / 1000)
+        self.durations[verb].observe(timer.total / 1000)
         phases = self.phases[verb]
-        for phase, took in course.phases.items():
+        for phase, took in timer.phases.items():
             histogram = phases.get(phase)
             if histogram is None:
                 named = phase if phase in PHASES else _OTHER

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 from ...api.findings import Finding
-from ...journal import JournalError, Ledger
+from ...journal import Journal, JournalError, Ledger
 from ...kernel import KernelError, Namespace
 from ...kernel.netfilter import legacy
 from ...kernel.netfilter.nft import generation
 from ...ops.firewall.flows import Around, around, flows_of
-from ...ops.firewall.judging import findings_of
-from ..single_flight import Shared
-
-if TYPE_CHECKING:
-    from ..node import Node
+from ...ops.firewall.openings import findings_of
+from ...ops.node.networks import NetworkFiles
+from ..host_view import ask_kernel
+from ..locks import SingleFlight
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +31,13 @@ _SHARE = 0.02
 
 
 class Firewalls:
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, journal: Journal, networks: NetworkFiles) -> None:
+        self._journal = journal
+        self._networks = networks
         self.findings: tuple[Finding, ...] = ()
         self._judged: tuple[int, Around] | None = None
         self._ended = self._rests_until = 0.0
-        self._judging: Shared[None] = Shared(self._judge)
+        self._judging: SingleFlight[None] = SingleFlight(self._judge)
 
     async def look(self) -> None:
         """Judges if something has changed, and not too often: every ADD changes rules, too."""
@@ -60,14 +59,14 @@ class Firewalls:
     async def _judge(self) -> None:
         began = time.monotonic()
         try:
-            self.findings = tuple(await self._node.look(self._look))
+            self.findings = tuple(await ask_kernel(self._look))
         except (KernelError, JournalError, OSError) as error:
             log.debug("rules of other firewalls cannot be read: %s", error)
         self._ended = time.monotonic()
         self._rests_until = self._ended + (self._ended - began) / _SHARE
 
     def _look(self, host: Namespace) -> list[Finding]:
-        networks = self._node.networks
+        networks = self._networks
         apart = {
             it.name for it in networks.found().networks if it.network and it.network.isolation == "containers"
         }
@@ -75,7 +74,7 @@ class Firewalls:
         if not pools:
             self._judged = None
             return []
-        has_ports = any(self._node.journal.survey(Ledger.count_ports))
+        has_ports = any(self._journal.survey(Ledger.count_ports))
         seen = generation(host.netfilter), around(host, pools, has_ports=has_ports)
         # Tables of iptables-legacy have no such number.
         if seen == self._judged and not legacy.tables():

@@ -21,17 +21,19 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...journal import Ledger
+from ...journal import Journal, Ledger
 from ...kernel import KernelError, Namespace
 from ...kernel.conntrack import forget_from_ports, forget_to_ports, forget_translated_to
-from ...kernel.netlink.conntrack import Entry
+from ...kernel.netlink.conntrack import ConntrackEntry
 from ...kernel.values import packed_ip
 from ...networks.attachment import host_port_of
-from ...networks.features.wanted import HostPort
-from ...networks.table import HOST4, HOST6
+from ...networks.features.options import MappedPort
+from ...networks.names import HOST4, HOST6
+from ..host_view import ask_kernel
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..host_view import HostView
+    from ..metrics.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +55,16 @@ _ALL = b""
 class Flows:
     """Asked from any thread; `run` does the work."""
 
-    def __init__(self) -> None:
-        self._came: deque[HostPort] = deque()
-        self._went: deque[HostPort] = deque()
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._has_failed = False
+        self._came: deque[MappedPort] = deque()
+        self._went: deque[MappedPort] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._urgent = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def came(self, ports: Iterable[HostPort]) -> bool:
+    async def came(self, ports: Iterable[MappedPort]) -> bool:
         """Returns when nothing goes astray any more; and whether something could.
 
         Of TCP nothing does: a new connection is a new entry.
@@ -77,7 +81,7 @@ class Flows:
             await asyncio.wait_for(walked, _PATIENCE)
         return True
 
-    def went(self, ports: Iterable[HostPort]) -> None:
+    def went(self, ports: Iterable[MappedPort]) -> None:
         """It follows within a moment."""
         self._went.extend(ports)
         self._tell()
@@ -87,26 +91,26 @@ class Flows:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._news.set)
 
-    async def again(self, node: Node) -> None:
-        """The table was not there for a while: whoever began meanwhile was not translated."""
-        self._came.extend(await node.journal.ask(_held))
+    async def again(self, journal: Journal) -> None:
+        """The table was not there for a while: connections that began meanwhile were not translated."""
+        self._came.extend(await journal.ask(_held))
         self._news.set()
 
-    async def run(self, node: Node) -> None:
+    async def run(self, journal: Journal, host: HostView) -> None:
         """Until it is cancelled."""
         self._loop = asyncio.get_running_loop()
-        await self._look(node, lambda host: _forget_rested(host, node))
-        await self.again(node)
-        late: list[HostPort] = []
+        await self._look(partial(_forget_rested, journal=journal))
+        await self.again(journal)
+        late: list[MappedPort] = []
         while True:
             await self._news.wait()
             self._news.clear()
             self._urgent.clear()
             began = time.monotonic()
-            late += await self.forget(node)
+            late += await self.forget(host)
             pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
             if await self._is_calm(pause) and late:
-                await self._look(node, partial(_forget_answers, came=late, own=node.host.addresses))
+                await self._look(partial(_forget_answers, came=late, own=host.current.addresses))
                 late = []
 
     async def _is_calm(self, pause: float) -> bool:
@@ -117,45 +121,44 @@ class Flows:
             return True
         return False
 
-    async def forget(self, node: Node) -> list[HostPort]:
+    async def forget(self, host: HostView) -> list[MappedPort]:
         """What came and went until now. Gives back what came."""
         waiting, self._waiting = self._waiting, []
         came, went = _all_of(self._came), _all_of(self._went)
         try:
             if came or went:
-                await self._look(node, lambda host: _forget(host, came, went, node.host.addresses))
+                await self._look(partial(_forget, came=came, went=went, own=host.current.addresses))
         finally:
             for walked in waiting:
                 if not walked.done():
                     walked.set_result(None)
         return came
 
-    @staticmethod
-    async def _look(node: Node, forget: Callable[[Namespace], int]) -> None:
+    async def _look(self, forget: Callable[[Namespace], int]) -> None:
         try:
-            forgotten = await node.look(forget)
+            forgotten = await ask_kernel(forget)
         except (KernelError, OSError) as error:
-            if "flows" not in node.warned:
+            if not self._has_failed:
                 log.warning("connections to host ports that changed may go astray for a while: %s", error)
-            node.warned.add("flows")
+            self._has_failed = True
             return
         if forgotten:
-            node.counters["forgotten"] += forgotten
+            self._tally.count("forgotten", forgotten)
 
 
-def _all_of(ports: deque[HostPort]) -> list[HostPort]:
+def _all_of(ports: deque[MappedPort]) -> list[MappedPort]:
     found = []
     while ports:
         found.append(ports.popleft())
     return found
 
 
-def _held(ledger: Ledger) -> list[HostPort]:
+def _held(ledger: Ledger) -> list[MappedPort]:
     return [host_port_of(port) for _, port in ledger.ports() if port.protocol != "tcp"]
 
 
-def _forget_rested(host: Namespace, node: Node) -> int:
-    resting = node.journal.survey(lambda ledger: ledger.resting())
+def _forget_rested(host: Namespace, journal: Journal) -> int:
+    resting = journal.survey(lambda ledger: ledger.resting())
     return sum(
         forget_translated_to(host, family, addresses)
         for family, size in zip(_FAMILIES, (4, 16), strict=True)
@@ -164,7 +167,7 @@ def _forget_rested(host: Namespace, node: Node) -> int:
 
 
 def _forget(
-    host: Namespace, came: Sequence[HostPort], went: Sequence[HostPort], own: Collection[bytes]
+    host: Namespace, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
 ) -> int:
     forgotten = 0
     for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True):
@@ -175,13 +178,13 @@ def _forget(
     return forgotten
 
 
-def _forget_answers(host: Namespace, came: Sequence[HostPort], own: Collection[bytes]) -> int:
+def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection[bytes]) -> int:
     """A program of the host may answer a moment after its port was mapped, when the connection is forgotten.
 
     The kernel takes that for a new one, the other way round, and what comes for the port for its answer.
     """
 
-    def is_answer(entry: Entry) -> bool:
+    def is_answer(entry: ConntrackEntry) -> bool:
         sent, answered = entry.original, entry.reply
         is_translated = (answered.destination, answered.destination_port) != (sent.source, sent.source_port)
         return not is_translated and (sent.source in own or sent.source in _NEXT_HOPS)
@@ -200,7 +203,9 @@ def _forget_answers(host: Namespace, came: Sequence[HostPort], own: Collection[b
 class _Stale:
     """Which connections of one family are, when these ports came and those went."""
 
-    def __init__(self, came: Sequence[HostPort], went: Sequence[HostPort], own: Collection[bytes]) -> None:
+    def __init__(
+        self, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
+    ) -> None:
         self._own = own
         self._came = {
             (_NUMBERS[it.protocol], it.host_port, packed_ip(it.host_ip) if it.host_ip else _ALL)
@@ -209,7 +214,7 @@ class _Stale:
         self._went = {(_NUMBERS[it.protocol], it.host_port, packed_ip(it.ip), it.port) for it in went}
         self.ports = {(_NUMBERS[it.protocol], it.host_port) for it in (*came, *went)}
 
-    def __call__(self, entry: Entry) -> bool:
+    def __call__(self, entry: ConntrackEntry) -> bool:
         sent, answered = entry.original, entry.reply
         port = (sent.protocol, sent.destination_port)
         if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):

@@ -1,8 +1,4 @@
-"""Looks after the files of networks: keeps copies up to date, and restores the one that `up` shall keep.
-
-The agent writes a network's file only if `netloom up --keep-network` said so: without that, whoever removes
-the file may mean it. It never writes over a file, and never a network that it would not serve itself.
-"""
+"""Keeps networks in order: copies of their files, the file that `netloom up` wrote, address conflicts."""
 
 from __future__ import annotations
 
@@ -13,9 +9,11 @@ from msgspec.structs import replace
 
 from ...journal import JournalError
 from ...journal.search import networks_attached
+from ...ops.health.pools import clashes
 from ...ops.node.install import READABLE, put_new, receipt
-from ...ops.node.kept_networks import (
+from ...ops.node.networks import (
     Copy,
+    FoundNetworks,
     Missing,
     copies,
     is_sound,
@@ -24,10 +22,25 @@ from ...ops.node.kept_networks import (
     missing,
     renewed,
 )
-from ...ops.node.networks import Found
+from ..conditions import Condition
 from ..node import Node
 
 log = logging.getLogger(__name__)
+
+_KEY = "clash "
+
+
+async def look_for_clashes(node: Node) -> None:
+    """Called at every tick, after the host was looked at."""
+    host = node.host
+    try:
+        found = await node.journal.ask(lambda ledger: clashes(ledger, host))
+    except JournalError:
+        return
+    now = {_KEY + it.subject: Condition(it) for it in found}
+    for condition in node.conditions.replace(_KEY, now):
+        log.warning("%s", condition.finding.text)
+
 
 # Networks get attachments, and lose them, without a change of their files.
 _EVERY = 10
@@ -36,7 +49,7 @@ _EVERY = 10
 class NetworkKeeper:
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._seen: Found | None = None
+        self._seen: FoundNetworks | None = None
         self._rounds = 0
         self._lost: list[Missing] = []
         # What was logged last, so that it is not logged at every tick.
@@ -48,9 +61,9 @@ class NetworkKeeper:
         restored, failure = await asyncio.to_thread(self._look)
         node = self._node
         for copy in restored:
-            node.counters["restored"] += 1
+            node.tally.count("restored")
             details = f"{copy.path} was missing, and was written again"
-            node.tell("RESTORE", details, network=copy.name)
+            node.events.record("RESTORE", details, network=copy.name)
             log.warning("the file of network %s: %s", copy.name, details)
         if failure and failure != self._told:
             log.error("%s", failure)

@@ -1,58 +1,69 @@
-"""The node's own kernel objects: forwarding, and the addresses that the host answers for.
+"""The node's own kernel objects, which modes need: forwarding, and the addresses that the host answers for.
 
-Each object is applied by itself, so that one that fails costs no other, and one family never costs the other.
-An object that fails is a condition of the node if a network needs its family. A host that lacks IPv6 is no
-failure on its own.
+Forwarding is switched on without losing the host's own default route: a router ignores router advertisements.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from msgspec import Struct
-
 from ...journal import JournalError
-from ...kernel import Conflict, KernelError, Plan, Route, Sysctl
-from ...kernel.errors import DeadlineExceeded, QueueFull, Stopped
-from ...networks.host import Host
-from ...ops.health.kernel import forwarding_off
-from ...ops.node.own_addresses import ADDRESSES, address_missing, is_local
+from ...kernel import Conflict, KernelError, Namespace, Plan, Sysctl
+from ...kernel.errors import KernelTimeout, QueueFull, Stopped
+from ...networks.host import FORWARDING, Host
+from ...networks.modes import known_modes
+from ...networks.modes.base import NodeObject
+from ...networks.names import PREFIX
+from ...ops.health.kernel import ADDRESSES, address_missing, forwarding_off, is_local, object_missing
 from ..conditions import Condition
 from ..node import Node
 
+_CONF = "/proc/sys/net/ipv6/conf"
+
+
+def keep_router_advertisements(host: Namespace) -> list[str]:
+    """A host that forwards stops to listen to its routers, unless it is told that it still should.
+
+    Of links that listen today; called before forwarding is switched on. Gives back which were told.
+    """
+    told = []
+    with host.entered(), suppress(FileNotFoundError):
+        for name in sorted(set(os.listdir(_CONF)) - {"all", "default", "lo"}):
+            if name.startswith(PREFIX):
+                continue
+            if _read(name, "accept_ra") == "1" and _read(name, "forwarding") == "0":
+                with suppress(OSError), open(f"{_CONF}/{name}/accept_ra", "w") as file:
+                    file.write("2")
+                    told.append(name)
+    return told
+
+
+def _read(name: str, setting: str) -> str:
+    try:
+        with open(f"{_CONF}/{name}/{setting}") as file:
+            return file.read().strip()
+    except OSError:  # the link went meanwhile
+        return ""
+
+
 log = logging.getLogger(__name__)
 
-FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
-
 # The request was not done for want of time; the next tick tries again.
-_LATER = (QueueFull, DeadlineExceeded, Stopped)
+_LATER = (QueueFull, KernelTimeout, Stopped)
 
 
-class OwnObject(Struct, frozen=True):
-    family: int
-    object: Sysctl | Route
-
-    @property
-    def key(self) -> str:
-        return self.object.label
-
-
-def own_objects(host: Host) -> list[OwnObject]:
-    """Those of the families that this kernel has."""
-    families = (4, 6) if host.ipv6 else (4,)
-    return [
-        OwnObject(family, it)
-        for family in families
-        for it in (Sysctl(FORWARDING[family], "1"), ADDRESSES[family])
-    ]
+def own_objects(host: Host) -> list[NodeObject]:
+    """Those of all modes, each once."""
+    return list(dict.fromkeys(it for mode in known_modes() for it in mode.node_objects(host)))
 
 
 async def keep_own_objects(node: Node) -> None:
     """Puts them back whenever they are gone; sets the conditions of those that cannot be made."""
-    failed: list[tuple[OwnObject, KernelError]] = []
+    failed: list[tuple[NodeObject, KernelError]] = []
     wanted = own_objects(node.host)
     for it in wanted:
         try:
@@ -63,17 +74,20 @@ async def keep_own_objects(node: Node) -> None:
             if not isinstance(error, Conflict) or not is_local(error.differences):
                 failed.append((it, error))
             continue
-        if isinstance(it.object, Sysctl) and any(done.change == "made" for done in applied):
+        if (
+            isinstance(it.object, Sysctl)
+            and it.object.key in FORWARDING.values()
+            and any(done.change == "made" for done in applied)
+        ):
             log.info("forwarding was off, and is on again: %s", it.object.label)
     needed = await families_needed(node) if failed else frozenset[int]()
     conditions = {it.key: _condition(it, error) for it, error in failed if it.family in needed}
     for key in own_keys():
         if key in conditions:
-            if node.conditions.get(key) != conditions[key]:
+            if node.conditions.set(key, conditions[key]):
                 log.warning("%s", conditions[key].finding.text)
-            node.conditions[key] = conditions[key]
         else:
-            node.conditions.pop(key, None)
+            node.conditions.clear(key)
 
 
 def own_keys() -> Iterator[str]:
@@ -90,8 +104,10 @@ async def families_needed(node: Node) -> frozenset[int]:
     return frozenset(families)
 
 
-def _condition(it: OwnObject, error: KernelError) -> Condition:
-    if isinstance(it.object, Sysctl):
+def _condition(it: NodeObject, error: KernelError) -> Condition:
+    if it.object == ADDRESSES[it.family]:
+        return Condition(address_missing(it.family, str(error)), it.family)
+    if isinstance(it.object, Sysctl) and it.object.key in FORWARDING.values():
         off = forwarding_off(it.object.key.replace("/", "."), why=str(error))
         return Condition(off, it.family, blocks=True)
-    return Condition(address_missing(it.family, str(error)), it.family)
+    return Condition(object_missing(it.key, str(error)), it.family, blocks=True)

@@ -13,16 +13,14 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from ...api.intents import SUFFIX, read_intent, waiting
-from ...api.protocol import Message, ProtocolError
+from ...api.protocol import SUFFIX, Message, ProtocolError, read_intent, waiting
 from ...cni import AttachmentKey, CNIError
 from ...cni.files import Replacement, make_directories
 from ...cni.skel import judge_config
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ..node import Node
-from ..server.record import trace_of
-from ..server.subject import about
-from ..server.timer import Course
+from ..server.caller import about
+from ..server.record import Timer, trace_of
 from ..verbs.delete import delete
 from ..verbs.errors import explained
 
@@ -42,7 +40,7 @@ async def replay(node: Node) -> int:
             done += 1
     _sweep(node.settings.intents)
     if done:
-        reach("recovery.intents")
+        failpoint("recovery.intents")
     return done
 
 
@@ -63,23 +61,23 @@ async def _replay_one(node: Node, path: str) -> bool:
     kept: list[AttachmentKey] = []
     for key in keys:
         try:
-            course = Course()
+            timer = Timer()
             keeping = partial(kept.append, key)
-            deleted = await delete(node, key, None, course, sent_before=sent, keep=keeping)
+            deleted = await delete(node, key, None, timer, sent_before=sent, keep=keeping)
         except Exception as error:
             why = explained(error, key).reason
             log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
             return False
         # While the journal cannot store it, every round deletes it again: one event, when it is stored.
         if deleted and key not in kept:
-            node.tell("REPLAY", "a queued DEL was done", course.attachment, trace=trace)
+            node.events.record("REPLAY", "a queued DEL was done", timer.attachment, trace=trace)
             log.info("replayed DEL of %s", key, extra=about(key, trace))
     if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
         return False
-    reach("recovery.intent")
+    failpoint("recovery.intent")
     with suppress(FileNotFoundError):
         os.unlink(path)
-    node.counters["replayed"] += 1
+    node.tally.count("replayed")
     return True
 
 

@@ -10,25 +10,94 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ...journal import Attachment, Ledger
 from ...kernel import KernelError, Namespace, Plan
-from ...kernel.events import SMALLEST, Event, Events, Lost
+from ...kernel.events import SMALLEST, Events, EventsLost, KernelEvent
 from ...kernel.netlink import link, route
 from ...kernel.objects.route import PROTOCOL
 from ...networks import names, table
 from ...networks.attachment import readable_plan
-from ...networks.scope import SCOPE
 from ...ops.health import attachments
 from ...ops.node import table_contents as contents
-from ...ops.node.presence import is_another, leads_there, namespace_of
+from ...ops.node.namespaces import is_another, leads_there, namespace_of, show_life
+from ..host_view import ask_kernel
 from ..node import Node
-from ..server.subject import about
+from ..server.caller import about
 from ..verbs.errors import explained
+from ..verbs.gc import Collector
+from . import queued_dels
+from .network_keeper import NetworkKeeper, look_for_clashes
+from .node_objects import keep_own_objects
+from .recovery import finish, forget_rested
 from .repair import judge, put_back
 
 log = logging.getLogger(__name__)
+
+# Looking at every namespace's path costs a system call each.
+_COLLECT_EVERY = 10
+# Firewalls of others: for metrics. Whoever asks for findings has them judged at once.
+_FIREWALLS_EVERY = 10
+# Looking for addresses that rested for a day costs a look at all that rest.
+_FORGET_EVERY = 3600
+# Seconds: all pages of the journal are read. Whoever asks how the node is has it done sooner.
+_PROVE_EVERY = 60
+
+
+async def tick(node: Node) -> None:
+    """Until it is cancelled. What fails is told of, and does not keep the others from being done."""
+    collector, reconciler, keeper = Collector(node), Reconciler(node), NetworkKeeper(node)
+    number = 0
+    while True:
+        await asyncio.sleep(node.settings.tick)
+        number += 1
+        node.begin_tick()
+        node.journal_keeper.check()
+        show_life(node.settings.socket)
+        work: list[Callable[[], Awaitable[object]]] = [
+            lambda: queued_dels.replay(node),
+            lambda: finish(node),
+            node.host_view.refresh,
+            lambda: keep_own_objects(node),
+            lambda: look_for_clashes(node),
+            lambda: node.journal_keeper.prove(_PROVE_EVERY),
+            reconciler.look_after_table,
+            reconciler.look_after_recent,
+            reconciler.sweep,
+            keeper.round,
+        ]
+        if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
+            work.append(collector.round)
+        if number % _FIREWALLS_EVERY == 0:
+            work.append(node.firewalls.look)
+        if number % _COLLECT_EVERY == 0 and node.host.orphans:
+            work.append(node.orphans.keep_guarded)
+        if number % _FORGET_EVERY == 0:
+            work.append(lambda: forget_rested(node))
+        for step in work:
+            try:
+                await step()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("a part of the slow work failed")
+
+
+async def go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Whatever happens to it, it is begun again."""
+    while True:
+        with suppress(OSError):
+            try:
+                await work()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("%s failed; trying again", what)
+        await asyncio.sleep(1)
+
 
 # Others may change rules a thousand times a second, as a cluster's proxy does; to compare the table takes a
 # millisecond. So it is compared at once, and then no sooner than after this time, in seconds.
@@ -38,7 +107,7 @@ _PAUSE = 0.2
 _AT_A_TIME = 20
 
 
-class Drift:
+class Reconciler:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._links: set[str] = set()
@@ -72,7 +141,7 @@ class Drift:
             async for _ in events:
                 for _ in events.read(0):
                     pass
-                self._node.counters["rulesets"] += 1
+                self._node.tally.count("rulesets")
                 laid_down = await self._keep_table()
                 await asyncio.sleep(_SPACING)
                 if laid_down:
@@ -81,8 +150,8 @@ class Drift:
         finally:
             events.close()
 
-    def _take(self, event: Event | Lost) -> bool:
-        if isinstance(event, Lost):
+    def _take(self, event: KernelEvent | EventsLost) -> bool:
+        if isinstance(event, EventsLost):
             self._all = True
             return True
         value = event.value
@@ -91,7 +160,7 @@ class Drift:
             if host_link is not None:
                 self._links.add(host_link)
             return host_link is not None
-        if isinstance(value, route.Route) and value.protocol == PROTOCOL and value.destination:
+        if isinstance(value, route.RouteRecord) and value.protocol == PROTOCOL and value.destination:
             self._ips.add(value.destination)
             return True
         return False
@@ -101,13 +170,15 @@ class Drift:
         self._links, self._ips, self._all = set(), set(), False
         orphans = self._node.host.orphans
         if orphans and (everything or any(link in links or ips & its for link, its in orphans.items())):
-            await self._node.learn_orphans()
+            await self._node.orphans.learn()
 
         def concerned(ledger: Ledger) -> set[int]:
             if everything:
                 return {place.id for place in ledger.places()}
             found = {place.id for name in links if (place := ledger.place(name)) is not None}
-            return found | {number for ip in ips if (number := ledger.holder(SCOPE, ip)) is not None}
+            scopes = ledger.scopes() if ips else ()
+            held = (ledger.holder(scope, ip) for ip in ips for scope in scopes)
+            return found.union(number for number in held if number is not None)
 
         for number in sorted(await self._node.journal.ask(concerned)):
             await self.repair(number)
@@ -130,20 +201,20 @@ class Drift:
     async def _forget_departed(self) -> None:
         """Of attachments that are gone, nothing is wrong."""
         node = self._node
-        asked = list(node.unwell)
+        asked = node.attachments.with_findings()
         if asked:
             gone = await node.journal.ask(lambda ledger: [it for it in asked if ledger.by_id(it) is None])
             for it in gone:
-                node.unwell.pop(it, None)
+                node.attachments.set_findings(it, ())
 
     async def repair(self, number: int) -> None:
         node = self._node
         found = await node.journal.ask(lambda ledger: ledger.by_id(number))
-        if found is None or found.state != "committed" or node.turns.is_busy(found.key):
+        if found is None or found.state != "committed" or node.locks.is_busy(found.key):
             return
-        if found.key in node.departed:
+        if node.attachments.has_departed(found.key):
             return
-        async with node.turns.of(found.key):
+        async with node.locks.of(found.key):
             current = await node.journal.ask(lambda ledger: ledger.by_id(number))
             if current is not None and current.state == "committed" and leads_there(current):
                 await self._repair(current)
@@ -159,34 +230,32 @@ class Drift:
             return
         try:
             if await is_another(namespace, attachment):
-                node.replaced.add(attachment.id)
+                node.attachments.set_replaced(attachment.id, True)
                 return
-            node.replaced.discard(attachment.id)
+            node.attachments.set_replaced(attachment.id, False)
             repaired = await put_back(node, attachment, plan, namespace)
         except KernelError as error:
-            node.counters["unrepaired"] += 1
+            node.tally.count("unrepaired")
             key = attachment.key
-            node.unwell[attachment.id] = [attachments.unrepaired(key, str(error))]
-            node.tell("REPAIR", "could not be put back", attachment, error=explained(error, key))
+            node.attachments.set_findings(attachment.id, [attachments.unrepaired(key, str(error))])
+            node.events.record("REPAIR", "could not be put back", attachment, error=explained(error, key))
             log.warning("%s has lost something that cannot be put back: %s", key, error, extra=about(key))
             return
         finally:
             namespace.close()
         await judge(node, attachment, plan, repaired.left)
         if repaired.put_back:
-            reach("repair.done")
-            node.counters["repaired"] += 1
-            node.tell("REPAIR", f"put back: {', '.join(repaired.put_back)}", attachment)
+            failpoint("repair.done")
+            node.tally.count("repaired")
+            node.events.record("REPAIR", f"put back: {', '.join(repaired.put_back)}", attachment)
             node.tally.repaired(plan, repaired.put_back)
             key, again = attachment.key, ", ".join(repaired.put_back)
             log.warning("%s had lost, and has again: %s", key, again, extra=about(key))
 
     async def look_after_recent(self) -> None:
         """Once more soon after ADD: what stands behind ours in a list may have changed the link."""
-        recent, self._node.recent = self._node.recent, []
-        for number in recent[:_AT_A_TIME]:
+        for number in self._node.attachments.take_recent(_AT_A_TIME):
             await self.repair(number)
-        self._node.recent[:0] = recent[_AT_A_TIME:]
 
     async def look_after_table(self) -> None:
         """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
@@ -198,29 +267,22 @@ class Drift:
         """Whether it had to be laid down; None if that failed."""
         node = self._node
         try:
-            laid_down = await node.keep_guarded()
+            laid_down = await node.table.keep()
         except KernelError as error:
-            trouble = f"the nft table {table.TABLE.name} cannot be laid down: {error}"
-            if node.troubles.get("table") != trouble:
-                log.error("%s", trouble)
-            node.troubles["table"] = trouble
+            failure = f"the nft table {table.TABLE.name} cannot be laid down: {error}"
+            if node.conditions.fail("table", failure):
+                log.error("%s", failure)
             return None
-        node.troubles.pop("table", None)
+        node.conditions.recover("table")
         return laid_down
 
     async def _forget_dropped(self) -> None:
         """A container that comes under the name of one that is gone has dropped nothing yet."""
-        if await self._node.look(contents.dropped_of_gone):
+        if await ask_kernel(contents.dropped_of_gone):
             await self._node.dataplane.remove_found(lambda host: Plan(tuple(contents.dropped_of_gone(host))))
 
     async def _remove_strays(self) -> None:
         node = self._node
-        if node.looks_for_strays == 0:
-            return
-        node.looks_for_strays -= 1
-        await node.learn_orphans()
-        elements, chains = await node.strays()
-        if chains:
-            await node.lay_down()  # without them, and without the elements
-        elif elements:
-            await node.remove_strays()
+        if node.table.take_look():
+            await node.orphans.learn()
+            await node.table.remove_strays()

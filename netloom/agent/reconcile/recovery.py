@@ -11,17 +11,17 @@ import secrets
 
 from msgspec import Struct
 
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ...journal import Ledger, boottime
 from ...networks.config import LONGEST_COOLDOWN
-from ...ops.node.ownership import IDENTITY, NodeOfAnother, another_at, is_as_marked
+from ...ops.node.table_contents import IDENTITY, NodeOfAnother, another_at, is_as_marked
+from ..host_view import ask_kernel
 from ..node import Node
-from ..server.subject import about
-from ..verbs.continuation import relay
+from ..server.caller import about
+from ..verbs.continuation import run_continuation
 from ..verbs.delete import detaching
-from . import queued_dels as intents
-from .forwarding import keep_router_advertisements
-from .node_objects import keep_own_objects
+from . import queued_dels
+from .node_objects import keep_own_objects, keep_router_advertisements
 
 log = logging.getLogger(__name__)
 
@@ -41,23 +41,24 @@ class Recovered(Struct, frozen=True):
 
 
 async def recover(node: Node) -> Recovered:
-    reach("recovery.locked")
+    failpoint("recovery.locked")
     kept = await _own_identity(node)
-    node.identity = kept or secrets.token_hex(8)
+    identity = kept or secrets.token_hex(8)
+    node.table.own(identity)
     boot_id = node.boot_id
     old = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
     if old:
         log.info("%d attachments were of another boot; their addresses rest", old)
-    reach("recovery.boot")
+    failpoint("recovery.boot")
     await prepare(node)
-    reach("recovery.node")
+    failpoint("recovery.node")
     if kept is None:
         # After the table: an agent that ends in between leaves a mark with this directory, and the next one
         # with it gives the journal another identity.
-        await node.journal.change(lambda ledger: ledger.set_fact(IDENTITY, node.identity))
-    replayed = await intents.replay(node)
+        await node.journal.change(lambda ledger: ledger.set_fact(IDENTITY, identity))
+    replayed = await queued_dels.replay(node)
     finished = await finish(node)
-    reach("recovery.done")
+    failpoint("recovery.done")
     return Recovered(old, replayed, finished)
 
 
@@ -69,10 +70,10 @@ async def _own_identity(node: Node) -> str | None:
     """
     state_dir = node.settings.state_dir
     identity = await node.journal.ask(lambda ledger: ledger.fact(IDENTITY))
-    another = await node.look(lambda host: another_at(host, state_dir, identity))
+    another = await ask_kernel(lambda host: another_at(host, state_dir, identity))
     if another is not None:
         raise NodeOfAnother(another)
-    return identity if await node.look(lambda host: is_as_marked(host, state_dir, identity)) else None
+    return identity if await ask_kernel(lambda host: is_as_marked(host, state_dir, identity)) else None
 
 
 def _begin(ledger: Ledger, boot_id: str) -> int:
@@ -91,21 +92,21 @@ async def forget_rested(node: Node) -> None:
 
 async def prepare(node: Node) -> None:
     """The node's own part: forwarding, and the table that says who may send what."""
-    await node.look_at_host()
+    await node.host_view.refresh()
     if node.host.ipv6:
-        told = await node.look(keep_router_advertisements)
+        told = await ask_kernel(keep_router_advertisements)
         if told:
             log.info("still listening to routers while forwarding: %s", ", ".join(told))
     await keep_own_objects(node)
-    await node.recall_orphans()
-    if not await node.has_table():
+    await node.orphans.recall()
+    if not await node.table.is_complete():
         # The journal does not count elements of orphans. They are read before they are replaced.
-        await node.learn_orphans()
-        reach("recovery.orphans")
-        await node.lay_down()
-    elif node.orphan_table:
-        await node.keep_orphans_guarded()
-    node.looks_for_strays = max(node.looks_for_strays, 1)
+        await node.orphans.learn()
+        failpoint("recovery.orphans")
+        await node.table.lay_down()
+    elif node.orphans.contents:
+        await node.orphans.keep_guarded()
+    node.table.look_for_strays(1)
 
 
 async def finish(node: Node) -> int:
@@ -113,22 +114,22 @@ async def finish(node: Node) -> int:
     done = 0
     rows = await node.journal.ask(lambda ledger: list(ledger.attachments("pending", "deleting")))
     for row in rows:
-        if node.turns.is_busy(row.key):
+        if node.locks.is_busy(row.key):
             continue
-        async with node.turns.of(row.key):
+        async with node.locks.of(row.key):
             current = await node.journal.ask(lambda ledger, number=row.id: ledger.by_id(number))  # type: ignore[misc]
             if current is None or current.state == "committed":
                 continue
-            reach("recovery.row")
+            failpoint("recovery.row")
             try:
-                await relay(detaching(node, current))
+                await run_continuation(detaching(node, current))
             except Exception as error:
                 log.warning("%s is still %s: %s", row.key, row.state, error, extra=about(row.key))
                 continue
-            reach("recovery.row-removed")
+            failpoint("recovery.row-removed")
             done += 1
-            node.tell("UNDO", f"it was {row.state}, and is gone", current)
+            node.events.record("UNDO", f"it was {row.state}, and is gone", current)
             log.info("%s was %s, and is gone", row.key, row.state, extra=about(row.key))
     if done:
-        reach("recovery.rows")
+        failpoint("recovery.rows")
     return done

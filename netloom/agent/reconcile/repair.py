@@ -12,15 +12,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ...journal import Attachment
 from ...kernel import Difference, KernelError, Namespace, Neighbour, NftChain, NftElement, Plan
 from ...networks import table
-from ...networks.modes import routed
+from ...networks.attachment import planned_addresses
+from ...networks.modes import UnknownMode, mode_named
 from ...ops.health import attachments
-from ...ops.node import ways
+from ...ops.node.host import diverted
+from ..host_view import ask_kernel
 from ..node import Node
-from ..server.subject import about
+from ..server.caller import about
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ log = logging.getLogger(__name__)
 PEERS_MAC = "peer's mac"
 
 
-class Mended(Struct, frozen=True, kw_only=True):
+class RepairOutcome(Struct, frozen=True, kw_only=True):
     """What was done, by labels of objects, and what is still not as planned."""
 
     put_back: Sequence[str] = ()
@@ -39,8 +41,8 @@ class Mended(Struct, frozen=True, kw_only=True):
     said: Sequence[str] = ()
 
 
-async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Namespace) -> Mended:
-    """What the agent does by itself. The caller has the attachment's turn."""
+async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Namespace) -> RepairOutcome:
+    """What the agent does by itself. The caller holds the attachment's lock."""
     repaired = await node.dataplane.repair(plan, namespace)
     chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
     if any(it.object in chains for it in repaired.left):
@@ -51,7 +53,7 @@ async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Na
     mac = next((it.found for it in repaired.left if it.field == PEERS_MAC), None)
     if mac is not None:
         await _adopt(node, attachment, plan, mac, namespace)
-    return Mended(put_back=repaired.put_back, left=repaired.left)
+    return RepairOutcome(put_back=repaired.put_back, left=repaired.left)
 
 
 async def judge(node: Node, attachment: Attachment, plan: Plan, left: Sequence[Difference]) -> None:
@@ -65,22 +67,18 @@ async def judge(node: Node, attachment: Attachment, plan: Plan, left: Sequence[D
     if different:
         found = [attachments.changed(key, plan, different)]
     else:
-        ips = ways.addresses_of(plan)
-        led_away = await node.look(lambda host: list(ways.diverted(host, attachment.host_link, ips)))
+        ips = planned_addresses(attachment, plan) or ()
+        led_away = await ask_kernel(lambda host: list(diverted(host, attachment.host_link, ips)))
         found = [attachments.diverted(key, it) for it in led_away]
-    if not found:
-        node.unwell.pop(attachment.id, None)
-        return
-    if node.unwell.get(attachment.id) != found:
+    if node.attachments.set_findings(attachment.id, found):
         for it in found:
             log.warning("%s", it.text, extra=about(key))
-    node.unwell[attachment.id] = found
 
 
 async def set_right(
     node: Node, attachment: Attachment, plan: Plan, namespace: Namespace, *, recreate: bool
-) -> Mended:
-    """What an operator has asked for. The caller has the attachment's turn."""
+) -> RepairOutcome:
+    """What an operator has asked for. The caller holds the attachment's lock."""
     first = await put_back(node, attachment, plan, namespace)
     in_table = {it.label for it in plan.objects if isinstance(it, NftChain | NftElement)}
     of_table = sorted({it.object for it in first.left if it.object in in_table})
@@ -96,7 +94,7 @@ async def set_right(
     if left and recreate:
         left, recreated = await _made_anew(node, attachment, plan, namespace)
     still = {it.object for it in left}
-    return Mended(
+    return RepairOutcome(
         put_back=[it for it in dict.fromkeys([*first.put_back, *again.put_back]) if it not in still],
         set_right=[it for it in dict.fromkeys([*of_table, *reset.set_right]) if it not in still],
         recreated=recreated,
@@ -131,19 +129,23 @@ async def _recorded(node: Node, attachment: Attachment, plan: Plan) -> Plan:
 
 
 async def _lay_down(node: Node, attachment: Attachment, why: str) -> None:
-    await node.lay_down()
-    node.counters["tables"] += 1
-    node.tell("TABLE", f"{why}, and the table was laid down anew", attachment)
+    await node.table.lay_down()
+    node.tally.count("tables")
+    node.events.record("TABLE", f"{why}, and the table was laid down anew", attachment)
 
 
 async def _adopt(node: Node, attachment: Attachment, plan: Plan, mac: str, namespace: Namespace) -> None:
     """A plugin behind ours, or the operator, gave the container another MAC: the host has to know it."""
-    changed = routed.with_mac(plan, mac)
+    try:
+        changed = mode_named(attachment.mode).adopt_mac(plan, mac)
+    except UnknownMode as error:
+        log.warning("%s has the MAC %s, and keeps its plan: %s", attachment.key, mac, error)
+        return
     old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
     # In this order: one that is missing is put back by whoever comes next, one that differs is not.
     await node.dataplane.remove(Plan(old))
-    reach("repair.forgotten")
+    failpoint("repair.forgotten")
     await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
-    reach("repair.adopted")
+    failpoint("repair.adopted")
     await node.dataplane.repair(changed, namespace)
     log.info("%s has the MAC %s by now", attachment.key, mac, extra=about(attachment.key))

@@ -1,8 +1,11 @@
-"""Who ran the plugin: the runtime, as the kernel names it."""
+"""Who called, and about what: the runtime that ran the plugin, and the subject of a log line."""
 
 from __future__ import annotations
 
 import os
+from contextvars import ContextVar
+
+from ...cni import AttachmentKey
 
 
 def caller_of(plugin: int) -> str:
@@ -29,3 +32,36 @@ def _read(path: str) -> bytes:
         return os.read(descriptor, 512)
     finally:
         os.close(descriptor)
+
+
+_NOTHING = AttachmentKey("", "", "")
+
+
+class LogSubject:
+    """The network of a request is known when its configuration was read: `key` is set anew then."""
+
+    __slots__ = ("key", "trace", "verb")
+
+    def __init__(self, key: AttachmentKey = _NOTHING, trace: str = "", verb: str = "") -> None:
+        self.key = key
+        self.trace = trace
+        self.verb = verb
+
+
+_current: ContextVar[LogSubject | None] = ContextVar("subject", default=None)
+
+
+def begin(verb: str, key: AttachmentKey, trace: str) -> LogSubject:
+    """For the rest of this task."""
+    subject = LogSubject(key, trace, verb)
+    _current.set(subject)
+    return subject
+
+
+def current() -> LogSubject | None:
+    return _current.get()
+
+
+def about(key: AttachmentKey, trace: str = "") -> dict[str, LogSubject]:
+    """The `extra` of a line that is about an attachment, and said on nobody's behalf."""
+    return {"subject": LogSubject(key, trace)}

@@ -13,22 +13,20 @@ import msgspec
 from ...api.protocol import Message, Refusal, Reply
 from ...cni import AttachmentKey, CNIError, InternalError, InvalidNetns, skel, versions, wire
 from ...cni.skel import Request
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ...journal import Damaged, JournalError, Unwritable
 from ..node import Node
-from ..reconcile import queued_dels as intents
+from ..reconcile import queued_dels
 from ..verbs.add import add
 from ..verbs.check import check
 from ..verbs.delete import delete
 from ..verbs.errors import explained
 from ..verbs.gc import collect
 from ..verbs.status import status
-from .caller import caller_of
-from .record import LONGEST_ERROR, operation_of, trace_of
-from .rpc import QUESTIONS
+from .caller import begin, caller_of
+from .record import LONGEST_ERROR, Timer, operation_of, trace_of
+from .rpc import RPCS
 from .server import Client
-from .subject import begin
-from .timer import Course
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ _NETWORKS = 1000
 _VERBS = frozenset({"ADD", "CHECK", "DEL", "GC", "STATUS"})
 
 
-class Answers:
+class Dispatcher:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._last_status: dict[str, int] = {}
@@ -44,7 +42,7 @@ class Answers:
     async def serve(self, message: Message, netns: int | None, client: Client) -> Reply:
         if message.head.question:
             return await self._question(message)
-        course = Course()
+        timer = Timer()
         environment = message.head.environment
         key = AttachmentKey("", environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", ""))
         version = versions.CURRENT
@@ -55,9 +53,9 @@ class Answers:
             verb = skel.judge_environment(environment)
             if verb == "DEL":
                 try:
-                    for key in intents.keys_of(self._node, message):
+                    for key in queued_dels.keys_of(self._node, message):
                         subject.key = key
-                        await self._delete(key, message, netns, course)
+                        await self._delete(key, message, netns, timer)
                 except (Damaged, Unwritable) as cause:
                     self._queue(message, cause)
                 reply = Reply(0, b"")
@@ -67,7 +65,7 @@ class Answers:
                 version = config.get("cniVersion") or versions.UNDECLARED
                 skel.judge_version(verb, version, versions.ALL)
                 request = skel.request_of(verb, environment, config, message.body)
-                reply = Reply(0, await self._do(request, message, netns, client, course))
+                reply = Reply(0, await self._do(request, message, netns, client, timer))
         except Exception as failure:
             error = explained(failure, key)
             if isinstance(error, InternalError):
@@ -76,8 +74,8 @@ class Answers:
             # Its traceback holds this frame, with the whole request in it, and this frame holds the error.
             error.__traceback__ = error.__context__ = error.__cause__ = None
             failure.__traceback__ = None
-        course.lap("answer")
-        record = partial(self._record, verb, key, message, caller_of(client.process), course, error)
+        timer.lap("answer")
+        record = partial(self._record, verb, key, message, caller_of(client.process), timer, error)
         if error is None:
             client.afterwards = record
         else:
@@ -85,34 +83,34 @@ class Answers:
         return reply
 
     async def _do(
-        self, request: Request, message: Message, netns: int | None, client: Client, course: Course
+        self, request: Request, message: Message, netns: int | None, client: Client, timer: Timer
     ) -> bytes:
         node = self._node
         match request.command:
             case "ADD":
                 self._require_namespace(request, message)
-                output = await add(node, request, netns, client, course)
-                reach("add.answered")
+                output = await add(node, request, netns, client, timer)
+                failpoint("add.answered")
                 return wire.indent(output)
             case "CHECK":
                 self._require_namespace(request, message)
-                await check(node, request, netns, course)
+                await check(node, request, netns, timer)
             case "GC":
-                await collect(node, request, message.head.sent, course)
+                await collect(node, request, message.head.sent, timer)
             case "STATUS":
                 await status(node, request)
         return b""
 
-    async def _delete(self, key: AttachmentKey, message: Message, netns: int | None, course: Course) -> None:
+    async def _delete(self, key: AttachmentKey, message: Message, netns: int | None, timer: Timer) -> None:
         node = self._node
-        reach("del.judged")
-        await delete(node, key, netns, course, keep=lambda: intents.keep(node.settings.intents, message))
-        reach("del.answered")
+        failpoint("del.judged")
+        await delete(node, key, netns, timer, keep=lambda: queued_dels.keep(node.settings.intents, message))
+        failpoint("del.answered")
 
     def _queue(self, message: Message, cause: JournalError) -> None:
         """A DEL that the journal keeps from being done waits, as one does that finds no agent."""
-        intents.keep(self._node.settings.intents, message)
-        self._node.counters["queued"] += 1
+        queued_dels.keep(self._node.settings.intents, message)
+        self._node.tally.count("queued")
         log.warning("a DEL was queued, since the journal cannot be used: %s", cause)
 
     @staticmethod
@@ -132,13 +130,13 @@ class Answers:
         key: AttachmentKey,
         message: Message,
         caller: str,
-        course: Course,
+        timer: Timer,
         error: CNIError | None,
     ) -> None:
         """What goes wrong here is told, and is nobody else's matter: the answer stands."""
         try:
-            reach("operation.recorded")
-            self._write_down(verb, key, message, caller, course, error)
+            failpoint("operation.recorded")
+            self._write_down(verb, key, message, caller, timer, error)
         except Exception:
             log.exception("%s could not be written down", verb[:16])
 
@@ -148,20 +146,20 @@ class Answers:
         key: AttachmentKey,
         message: Message,
         caller: str,
-        course: Course,
+        timer: Timer,
         error: CNIError | None,
     ) -> None:
         code = error.code or 999 if error is not None else 0
         known = verb if verb in _VERBS else "other"
-        self._node.counters[f"{known} {'failed' if error else 'done'}"] += 1
-        self._node.tally.operation(known, code, course)
+        self._node.tally.count(f"{known} {'failed' if error else 'done'}")
+        self._node.tally.operation(known, code, timer)
         if verb == "STATUS" and not self._is_news(key.network[:200], code):
             return
-        self._node.journal.log(operation_of(verb, key, message, caller, course, error))
+        self._node.journal.log(operation_of(verb, key, message, caller, timer, error))
         if error is not None:
             log.warning("%s failed: code %d: %s", verb[:16], code, error.reason[:LONGEST_ERROR])
         elif log.isEnabledFor(logging.DEBUG):
-            log.debug("%s done in %.1f ms", verb, course.total)
+            log.debug("%s done in %.1f ms", verb, timer.total)
 
     def _is_news(self, network: str, code: int) -> bool:
         """STATUS is asked every few seconds: only another answer than the last is worth a line."""
@@ -173,7 +171,7 @@ class Answers:
         return True
 
     async def _question(self, message: Message) -> Reply:
-        asked = QUESTIONS.get(message.head.question)
+        asked = RPCS.get(message.head.question)
         if asked is None:
             unknown = Refusal(f"unknown question {message.head.question[:40]!r}")
             return Reply(1, msgspec.json.encode(unknown))

@@ -8,14 +8,24 @@ then served by that one, and never learns that there was a change.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import stat
 import struct
 from contextlib import suppress
 from typing import Self
 
-from ...api.trusted_path import is_trusted_user
+from ...api.paths import is_trusted_user
 from ...cni.files import make_directories
+
+_OF_USE = 1024
+
+
+def share(part: int) -> int:
+    """One of so many parts of them; at least one."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max((_OF_USE if soft == resource.RLIM_INFINITY else min(soft, _OF_USE)) // part, 1)
+
 
 BACKLOG = 4096
 # Process, user and group.

@@ -15,8 +15,8 @@ import os
 import socket
 import struct
 
-from ...api.trusted_path import weakness_left
-from ...ops.node import heartbeat as life
+from ...api.paths import weakness_left
+from ...ops.node.namespaces import show_life
 from ..node import Node
 from ..systemd import Manager
 from .listener import SocketInUse
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _LOOKS_PER_TICK = 4
 _CREDENTIALS = struct.Struct("3i")
-# Names in the node's troubles.
+# Names of the failures.
 SOCKET, DIRECTORY = "socket", "directory"
 
 
@@ -52,7 +52,7 @@ class Reachability:
             self._hang_up()
 
     def look(self, *, ask: bool = False) -> None:
-        """Brings the path to rights, and notes in the node's troubles what cannot be.
+        """Puts the path right, and sets a failure of the node if that cannot be done.
 
         With `ask`, it also connects to itself.
         """
@@ -60,10 +60,10 @@ class Reachability:
             self._hang_up()
         if not self._server.is_open:
             return
-        trouble = self._listening()
-        if not trouble and ask:
-            trouble = self._asked()
-        self._note(SOCKET, trouble)
+        failure = self._listening()
+        if not failure and ask:
+            failure = self._asked()
+        self._note(SOCKET, failure)
         weak = weakness_left(os.path.dirname(self._path))
         self._note(DIRECTORY, "" if weak is None else f"the plugin asks no agent at {self._path}: {weak}")
 
@@ -80,7 +80,7 @@ class Reachability:
             return str(error)
         if is_fresh:
             log.warning("the socket at %s was gone; listening there again", self._path)
-            life.show(self._path)
+            show_life(self._path)
         return ""
 
     def _is_made_by_manager(self) -> bool:
@@ -133,13 +133,10 @@ class Reachability:
             self._probe.close()
             self._probe = None
 
-    def _note(self, name: str, trouble: str) -> None:
-        before = self._node.troubles.get(name, "")
-        if trouble == before:
-            return
-        if trouble:
-            self._node.troubles[name] = trouble
-            log.error("%s", trouble)
-        else:
-            del self._node.troubles[name]
+    def _note(self, name: str, failure: str) -> None:
+        conditions = self._node.conditions
+        if failure:
+            if conditions.fail(name, failure):
+                log.error("%s", failure)
+        elif before := conditions.recover(name):
             log.info("no longer so: %s", before)

@@ -1,17 +1,39 @@
-"""What is written down of an operation, when it is over: `netloom explain` and `netloom events` read it.
-
-Nothing of a request's standard input goes there but names: a configuration may hold secrets.
-"""
+"""What the journal keeps of an operation: its outcome, its duration, and how long each phase took."""
 
 from __future__ import annotations
 
 import re
+import time
+from typing import TYPE_CHECKING
 
 from ...api.protocol import Message
 from ...cni import AttachmentKey, CNIError
 from ...journal import Operation
 from ...networks.attachment import addresses_of
-from .timer import Course
+
+if TYPE_CHECKING:
+    from ...journal import Attachment
+
+
+class Timer:
+    def __init__(self) -> None:
+        self.started = time.time()
+        self._began = self._last = time.perf_counter()
+        self.phases: dict[str, float] = {}
+        # Which attachment it is about, once that is known.
+        self.attachment: Attachment | None = None
+
+    def lap(self, phase: str) -> None:
+        """The time since the last lap was this phase's."""
+        now = time.perf_counter()
+        self.phases[phase] = round(self.phases.get(phase, 0.0) + (now - self._last) * 1000, 3)
+        self._last = now
+
+    @property
+    def total(self) -> float:
+        """From its beginning to its last lap."""
+        return round((self._last - self._began) * 1000, 3)
+
 
 LONGEST_ERROR = 2000
 _LONGEST_NAME = 253
@@ -26,17 +48,17 @@ def trace_of(message: Message) -> str:
 
 
 def operation_of(
-    verb: str, key: AttachmentKey, message: Message, caller: str, course: Course, error: CNIError | None
+    verb: str, key: AttachmentKey, message: Message, caller: str, timer: Timer, error: CNIError | None
 ) -> Operation:
-    namespace, pod, addresses = _known_of(course, message)
+    namespace, pod, addresses = _known_of(timer, message)
     return Operation(
         verb=verb[:16],
         network=key.network[:200],
         container_id=key.container_id[:200],
         ifname=key.ifname[:40],
-        started=course.started,
-        duration=course.total,
-        phases=course.phases,
+        started=timer.started,
+        duration=timer.total,
+        phases=timer.phases,
         code=0 if error is None else error.code or 999,
         error="" if error is None else error.reason[:LONGEST_ERROR],
         caller=caller,
@@ -45,20 +67,20 @@ def operation_of(
         pod=pod,
         addresses=addresses,
         trace=trace_of(message),
-        attached=_attached(verb, course, error),
+        attached=_attached(verb, timer, error),
     )
 
 
-def _attached(verb: str, course: Course, error: CNIError | None) -> float | None:
+def _attached(verb: str, timer: Timer, error: CNIError | None) -> float | None:
     """Since when: the lines before this one may be lost. What an ADD could not attach never was."""
-    found = course.attachment
+    found = timer.attachment
     was_attached = found is not None and not (verb == "ADD" and error is not None)
     return found.created_at if found is not None and was_attached else None
 
 
-def _known_of(course: Course, message: Message) -> tuple[str, str, tuple[str, ...]]:
+def _known_of(timer: Timer, message: Message) -> tuple[str, str, tuple[str, ...]]:
     """Namespace, pod and addresses: of the attachment, or as far as the request itself tells."""
-    found = course.attachment
+    found = timer.attachment
     if found is not None:
         return found.namespace, found.pod, addresses_of(found.result)
     # Whatever else is wrong with them: these two say whose failure it is.

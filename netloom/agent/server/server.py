@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ...api.protocol import LENGTH, REQUEST_MAX, Message, ProtocolError, Reply, decode
-from .descriptors import share
-from .listener import BACKLOG, Listener
+from .listener import BACKLOG, Listener, share
 
 # More descriptors than a plugin ever sends, so that what is too much is seen, and closed.
 _DESCRIPTORS = 8

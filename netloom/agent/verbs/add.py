@@ -10,17 +10,18 @@ from msgspec.structs import replace
 
 from ...cni import InvalidNetns, IOFailure, TryAgainLater
 from ...cni.skel import Request
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ...journal import Attachment, JournalError, boottime
 from ...kernel import Change, Conflict, KernelError, Namespace, Plan, Veth
 from ...networks.config import network_of
 from ...networks.features import ports
-from ...ops.node.presence import is_another, leads_there
+from ...ops.node.namespaces import is_another, leads_there
 from ...ops.node.table_contents import is_of_table
-from ..node import Node, is_dead
+from ..host_view import is_dead
+from ..node import Node
+from ..server.record import Timer
 from ..server.server import Client
-from ..server.timer import Course
-from .continuation import Steps, relay
+from .continuation import Steps, run_continuation
 from .delete import detaching
 from .errors import AttachedElsewhere, OfOrphan, PortOfOrphan, PortTaken
 from .reservation import Reserved, Wanted, reserve, wanted_of
@@ -30,44 +31,44 @@ _PATIENCE = 1.0
 _TRIES = 3
 
 
-async def add(node: Node, request: Request, netns: int | None, client: Client, course: Course) -> bytes:
+async def add(node: Node, request: Request, netns: int | None, client: Client, timer: Timer) -> bytes:
     network = network_of(request)
     if netns is None:
         raise InvalidNetns("ADD needs the container's network namespace")
     status = os.fstat(netns)
     wanted = wanted_of(request, network, (status.st_dev, status.st_ino), node.boot_id, host=node.host)
-    if "journal" in node.troubles or "damage" in node.troubles:
-        raise IOFailure(node.troubles.get("journal") or node.troubles["damage"])
+    if failure := node.journal_keeper.failure():
+        raise IOFailure(failure)
     node.networks.asked(request.network, network)
-    reach("add.judged")
-    course.lap("judge")
-    async with node.turns.of(wanted.key):
+    failpoint("add.judged")
+    timer.lap("judge")
+    async with node.locks.of(wanted.key):
         if client.gone:
             raise TryAgainLater("whoever asked is gone; nothing was done")
-        course.lap("queue")
+        timer.lap("queue")
         with Namespace.of_descriptor(netns, request.netns) as namespace:
-            node.require_container(namespace)
-            attached = await _attach(node, wanted, namespace, course)
+            node.host_view.require_container(namespace)
+            attached = await _attach(node, wanted, namespace, timer)
     return attached.answer(request.cni_version)
 
 
-async def _attach(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Reserved:
-    reserved = await _attached(node, wanted, netns, course)
+async def _attach(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Reserved:
+    reserved = await _attached(node, wanted, netns, timer)
     if not reserved.is_new and await _is_in_the_way(node, reserved, wanted, netns):
         # What an earlier operation did not finish, or a container that is gone.
-        await relay(detaching(node, reserved.attachment))
-        reserved = await _attached(node, wanted, netns, course)
+        await run_continuation(detaching(node, reserved.attachment))
+        reserved = await _attached(node, wanted, netns, timer)
     if not reserved.is_new:
-        await _repeat(node, reserved, wanted, netns, course)
+        await _repeat(node, reserved, wanted, netns, timer)
         return reserved
-    reach("add.committed")
-    node.recent.append(reserved.attachment.id)
+    failpoint("add.committed")
+    node.attachments.add_recent(reserved.attachment.id)
     if await node.flows.came(ports.of_plan(reserved.plan)):
-        course.lap("flows")
+        timer.lap("flows")
     return reserved
 
 
-async def _attached(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Reserved:
+async def _attached(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Reserved:
     """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
 
     Nor for the grace of a container that is gone, whose host port its successor wants. And if an address is
@@ -75,47 +76,49 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, course: Course
     """
     for _ in range(_TRIES - 1):
         try:
-            return await relay(_steps(node, wanted, netns, course))
+            return await run_continuation(_steps(node, wanted, netns, timer))
         except PortTaken as error:
             if not await _has_left(node, error.holder):
                 raise
         except Conflict as error:
             if is_of_table(error):
                 # Of a chain that somebody has changed, or an element that somebody has put there.
-                await node.lay_down()
-            elif not await node.learn_orphans(wanted.host.orphans):
+                await node.table.lay_down()
+            elif not await node.orphans.learn(wanted.host.orphans):
                 raise
         except (OfOrphan, PortOfOrphan):
-            if not await node.learn_orphans(wanted.host.orphans):
+            if not await node.orphans.learn(wanted.host.orphans):
                 raise
         except KernelError as error:
             if error.errno != errno.ENOENT:
                 raise
-            await node.keep_guarded()
+            await node.table.keep()
         wanted = replace(wanted, host=node.host)
-    return await relay(_steps(node, wanted, netns, course))
+    return await run_continuation(_steps(node, wanted, netns, timer))
 
 
 async def _has_left(node: Node, holder: Attachment) -> bool:
     """Takes away an attachment of a namespace that is gone. Not while somebody is at work on it."""
-    if node.turns.is_busy(holder.key) or not await is_dead(node, holder) or node.turns.is_busy(holder.key):
+    if node.locks.is_busy(holder.key) or not await is_dead(holder) or node.locks.is_busy(holder.key):
         return False
-    async with node.turns.of(holder.key):
+    async with node.locks.of(holder.key):
         found = await node.journal.ask(lambda ledger: ledger.by_id(holder.id))
         if found is not None:
-            await relay(detaching(node, found))
-            node.tell("RELEASE", f"its namespace {found.netns} is gone, and its port was asked for", found)
+            await run_continuation(detaching(node, found))
+            node.events.record(
+                "RELEASE", f"its namespace {found.netns} is gone, and its port was asked for", found
+            )
     return True
 
 
-def _steps(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Steps[Reserved]:
+def _steps(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Steps[Reserved]:
     """Ends committed, or with the attachment that the key had before, or as it began."""
     reserved: Reserved = yield node.journal.note(lambda ledger: reserve(ledger, wanted, lambda: netns.cookie))
-    course.lap("reserve")
-    course.attachment = reserved.attachment
+    timer.lap("reserve")
+    timer.attachment = reserved.attachment
     if not reserved.is_new:
         return reserved
-    reach("add.reserved")
+    failpoint("add.reserved")
     number = reserved.attachment.id
     try:
         applying = node.dataplane.apply(reserved.plan, netns)
@@ -124,15 +127,15 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, course: Course) -> Step
             yield node.dataplane.remove(reserved.plan, netns)
             applying = node.dataplane.apply(reserved.plan, netns)
             yield applying
-            node.forget_orphan(reserved.attachment.host_link)
-            node.look_for_strays()
-        course.lap("kernel")
-        reach("add.applied")
+            node.orphans.forget(reserved.attachment.host_link)
+            node.table.look_for_strays()
+        timer.lap("kernel")
+        failpoint("add.applied")
         yield node.journal.change(lambda ledger: ledger.commit(number, applying.netns_cookie))
-        course.lap("commit")
+        timer.lap("commit")
     except BaseException as error:
         yield from _undoing(node, reserved, netns, error)
-        course.lap("undo")
+        timer.lap("undo")
         raise
     return reserved
 
@@ -145,20 +148,20 @@ def _was_there(plan: Plan, changes: list[Change]) -> bool:
 
 async def _is_in_the_way(node: Node, reserved: Reserved, wanted: Wanted, netns: Namespace) -> bool:
     found = reserved.attachment
-    if not reserved.is_readable or found.state != "committed" or found.key in node.departed:
+    if not reserved.is_readable or found.state != "committed" or node.attachments.has_departed(found.key):
         return True
-    if await is_dead(node, found) or await is_another(netns, found):
+    if await is_dead(found) or await is_another(netns, found):
         return True
     # One whose path leads elsewhere may be on its way out; the kernel takes it apart when it has the time.
     deadline = boottime() + _PATIENCE
     while found.netns == wanted.netns and not leads_there(found) and boottime() < deadline:
         await asyncio.sleep(0.02)
-        if await is_dead(node, found):
+        if await is_dead(found):
             return True
     return False
 
 
-async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace, course: Course) -> None:
+async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace, timer: Timer) -> None:
     """The same again is the same answer, if the kernel has it as planned, or can have it so again."""
     found = again.attachment
     if (found.netns_device, found.netns_inode) != (wanted.netns_device, wanted.netns_inode):
@@ -172,18 +175,18 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
     differences = await node.dataplane.check(again.plan, netns)
     if differences:
         lost = {it.object for it in differences if it.what == "missing"}
-        await node.keep_guarded()
+        await node.table.keep()
         try:
             await node.dataplane.apply(again.plan, netns)
         except Conflict as error:
             if not is_of_table(error):
                 raise
-            await node.lay_down()
+            await node.table.lay_down()
             await node.dataplane.apply(again.plan, netns)
-        node.counters["repaired"] += 1
+        node.tally.count("repaired")
         node.tally.repaired(again.plan, lost)
-        node.tell("REPAIR", "put back what was missing, at a repeated ADD", found)
-    course.lap("kernel")
+        node.events.record("REPAIR", "put back what was missing, at a repeated ADD", found)
+    timer.lap("kernel")
 
 
 def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseException) -> Steps[None]:
@@ -194,10 +197,10 @@ def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseExcept
     number = reserved.attachment.id
     try:
         yield node.dataplane.remove(reserved.plan, netns)
-        reach("add.undone")
+        failpoint("add.undone")
         yield node.journal.change(lambda ledger: ledger.forget(number, resting_since=None))
-        reach("add.freed")
+        failpoint("add.freed")
     except (KernelError, JournalError) as failure:
         # The row stays pending: whoever comes next with this key, the next tick or start takes it away.
         error.add_note(f"could not be undone: {failure}")
-        node.counters["unfinished"] += 1
+        node.tally.count("unfinished")

@@ -8,7 +8,7 @@ from ...cni import AttachmentKey, InvalidConfig, InvalidNetns, Result, UnknownCo
 from ...cni.skel import Request
 from ...kernel import Neighbour, Plan, Veth
 from ..node import Node
-from ..server.timer import Course
+from ..server.record import Timer
 from .errors import NotAsPlanned
 
 # The reference plugin `tuning`, behind ours, changes it without a word in the result.
@@ -17,7 +17,7 @@ _LEFT_TO_OTHERS = ("peer's mtu",)
 _MOST = 50
 
 
-async def check(node: Node, request: Request, netns: int | None, course: Course) -> None:
+async def check(node: Node, request: Request, netns: int | None, timer: Timer) -> None:
     key = AttachmentKey(request.network, request.container_id, request.ifname)
     if netns is None:
         raise InvalidNetns("CHECK needs the container's network namespace")
@@ -26,12 +26,12 @@ async def check(node: Node, request: Request, netns: int | None, course: Course)
         raise InvalidConfig("CHECK needs prevResult, which ADD answered")
     said = before.as_version("1.1.0")
     assert isinstance(said, Result)
-    course.lap("judge")
-    async with node.turns.of(key):
-        course.lap("queue")
+    timer.lap("judge")
+    async with node.locks.of(key):
+        timer.lap("queue")
         found = node.journal.look(lambda ledger: ledger.find(key))
-        course.lap("journal")
-        course.attachment = found
+        timer.lap("journal")
+        timer.attachment = found
         if found is None or found.state != "committed":
             raise UnknownContainer("it is not attached", "netloom knows of no such attachment; ADD it again")
         recorded = decode_result(found.result)
@@ -40,7 +40,7 @@ async def check(node: Node, request: Request, netns: int | None, course: Course)
         differences = _between(recorded, said)
         found_so = await node.dataplane.check(_as_said(plan, said), netns)
         differences += [str(it) for it in found_so if it.field not in _LEFT_TO_OTHERS]
-        course.lap("kernel")
+        timer.lap("kernel")
     if differences:
         told = differences[:_MOST]
         told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []

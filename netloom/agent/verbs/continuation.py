@@ -18,7 +18,7 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[Future[Any], Any, T]
 
 
-async def relay(steps: Steps[T]) -> T:
+async def run_continuation(steps: Steps[T]) -> T:
     """Runs the steps to their end, also if nobody waits for it any more."""
     loop = asyncio.get_running_loop()
     end: asyncio.Future[T] = loop.create_future()

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...cni import AttachmentKey
-from ...failpoints import reach
+from ...failpoints import failpoint
 from ...journal import Attachment, Ledger, Unwritable, boottime
 from ...kernel import Conflict, Incomplete, InvalidNamespace, KernelError, Namespace, Plan, Up
 from ...networks.attachment import readable_plan, remnants_of
 from ...networks.features import ports
-from ...networks.modes import routed
+from ...networks.modes import known_modes
+from ...networks.modes.base import Lost
 from ...networks.names import names_of
-from ...ops.node.presence import namespace_of
+from ...ops.node.namespaces import namespace_of
 from ...ops.node.table_contents import is_of_table
 from ..node import Node
-from ..server.timer import Course
-from .continuation import Steps, relay
+from ..server.record import Timer
+from .continuation import Steps, run_continuation
 
 
 async def delete(
     node: Node,
     key: AttachmentKey,
     netns: int | None,
-    course: Course,
+    timer: Timer,
     *,
     sent_before: float | None = None,
     keep: Callable[[], None] | None = None,
@@ -35,9 +36,9 @@ async def delete(
     """
     given = None if netns is None else _opened(netns)
     try:
-        async with node.turns.of(key):
-            course.lap("queue")
-            return await relay(_steps(node, key, given, course, sent_before, keep))
+        async with node.locks.of(key):
+            timer.lap("queue")
+            return await run_continuation(_steps(node, key, given, timer, sent_before, keep))
     finally:
         if given is not None:
             given.close()
@@ -55,7 +56,7 @@ def _steps(
     node: Node,
     key: AttachmentKey,
     netns: Namespace | None,
-    course: Course,
+    timer: Timer,
     sent_before: float | None,
     keep: Callable[[], None] | None,
 ) -> Steps[bool]:
@@ -68,16 +69,16 @@ def _steps(
         found = yield node.journal.ask(lambda ledger: _meant(ledger, key, sent_before))
         if found is not None:
             keep()
-            node.departed.add(key)
-    course.lap("mark")
-    course.attachment = found
+            node.attachments.add_departed(key)
+    timer.lap("mark")
+    timer.attachment = found
     if found is None:
         yield from _removing_forgotten(node, key)
         return False
-    reach("del.marked")
+    failpoint("del.marked")
     is_strange = yield from _removing(node, found, netns)
-    course.lap("kernel")
-    reach("del.removed")
+    timer.lap("kernel")
+    failpoint("del.removed")
     number = found.id
     try:
         yield node.journal.change(lambda ledger: ledger.forget(number, resting_since=boottime()))
@@ -85,29 +86,38 @@ def _steps(
         if keep is None:
             raise
         keep()
-        node.departed.add(key)
+        node.attachments.add_departed(key)
     else:
-        node.departed.discard(key)
+        node.attachments.forget_departed(key)
     yield from _mending(node, is_strange)
-    course.lap("release")
-    reach("del.released")
+    timer.lap("release")
+    failpoint("del.released")
     return True
 
 
 def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
-    """Of a journal that was lost, the link may be left. It has a name that follows from the key."""
+    """Of a journal that was lost, the link may be left. It has a name that follows from the key.
+
+    Which mode made it is lost, too. So each removes what it would have made.
+    """
     name = names_of(key).host_link
     if (yield node.journal.ask(lambda ledger: ledger.has_link(name))):
         return  # another's, or one that is younger than the request
     differences = yield node.dataplane.check(Plan((Up(name),)))
     if any(it.what == "missing" for it in differences):
         return
-    try:
-        yield node.dataplane.remove(routed.remnants(name, key.ifname))
-        node.forget_orphan(name)
-    except Conflict:
-        node.counters["strangers"] += 1
-    node.look_for_strays()
+    is_gone = False
+    for mode in known_modes():
+        try:
+            yield node.dataplane.remove(mode.remnants(Lost(name, key.ifname)))
+            is_gone = True
+        except Conflict:
+            continue
+    if is_gone:
+        node.orphans.forget(name)
+    else:
+        node.tally.count("strangers")
+    node.table.look_for_strays()
 
 
 def _meant(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
@@ -125,11 +135,11 @@ def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> At
 
 
 def detaching(node: Node, attachment: Attachment) -> Steps[None]:
-    """Takes away an attachment whose turn the caller has. If nobody was told, its addresses are free."""
+    """Takes away an attachment whose lock the caller holds. If nobody was told, its addresses are free."""
     is_strange = yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
     yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
-    node.departed.discard(attachment.key)
+    node.attachments.forget_departed(attachment.key)
     yield from _mending(node, is_strange)
 
 
@@ -138,7 +148,7 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
     plan = readable_plan(attachment)
     if plan is None:
         plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
-        node.look_for_strays()
+        node.table.look_for_strays()
     namespace = namespace_of(attachment, netns)
     strange: list[Conflict] = []
     try:
@@ -156,7 +166,7 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
             namespace.close()
     # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
     if strange:
-        node.counters["strangers"] += 1
+        node.tally.count("strangers")
     return any(map(is_of_table, strange))
 
 
@@ -165,6 +175,6 @@ def _mending(node: Node, is_strange: bool) -> Steps[None]:
     if not is_strange:
         return
     try:
-        yield node.laying()
+        yield node.table.laying()
     except KernelError:
-        node.look_for_strays()
+        node.table.look_for_strays()

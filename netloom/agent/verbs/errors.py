@@ -10,20 +10,21 @@ from ...ipam import Taken
 from ...journal import Attachment, Closed, Damaged, JournalError, Unwritable
 from ...kernel import (
     Conflict,
-    DeadlineExceeded,
     InvalidNamespace,
     InvalidPlan,
     KernelError,
+    KernelTimeout,
     QueueFull,
     Stopped,
     SysctlError,
     Unsupported,
 )
 from ...kernel.values import shown_ip
-from ...networks.features.wanted import HostPort
+from ...networks.features.options import MappedPort
+from ...networks.modes import UnknownMode
 
 
-class AgentError(CNIError):
+class VerbFailed(CNIError):
     """With a code of our own. Not as the class's `code`: another plugin's 100 must not become ours."""
 
     CODE: ClassVar[int]
@@ -32,36 +33,36 @@ class AgentError(CNIError):
         super().__init__(msg, details, code=self.CODE)
 
 
-class KernelRefused(AgentError):
+class KernelRefused(VerbFailed):
     """The kernel did not do what the plan needs, or is known not to."""
 
     CODE = 100
 
 
-class InTheWay(AgentError):
+class InTheWay(VerbFailed):
     """Something that is not ours is where the attachment would be."""
 
     CODE = 102
 
 
-class NotAsPlanned(AgentError):
+class NotAsPlanned(VerbFailed):
     """CHECK found differences."""
 
     CODE = 103
 
 
-class AttachedElsewhere(AgentError):
+class AttachedElsewhere(VerbFailed):
     """The key has an attachment already, in another namespace or with another configuration."""
 
     CODE = 104
 
 
-class PortTaken(AgentError):
+class PortTaken(VerbFailed):
     """A host port leads to another container already."""
 
     CODE = 105
 
-    def __init__(self, port: HostPort, holder: Attachment) -> None:
+    def __init__(self, port: MappedPort, holder: Attachment) -> None:
         super().__init__(
             f"host port {port} is held by {holder.key}",
             "take another port, or delete that attachment; `netloom ports` lists who holds which",
@@ -69,12 +70,12 @@ class PortTaken(AgentError):
         self.holder = holder
 
 
-class PortOfOrphan(AgentError):
+class PortOfOrphan(VerbFailed):
     """A host port leads to a link of ours that no attachment has."""
 
     CODE = 105
 
-    def __init__(self, port: HostPort, link: str) -> None:
+    def __init__(self, port: MappedPort, link: str) -> None:
         super().__init__(
             f"host port {port} leads to link {link}, which is not in the journal (orphaned)",
             "take another port, or delete the container that uses it with its runtime, or the link, if none "
@@ -119,7 +120,7 @@ def _translated(error: BaseException) -> CNIError:
             return error
         case Conflict():
             return InTheWay(str(error), "remove what is in the way, or choose another name or address")
-        case QueueFull() | DeadlineExceeded() | Stopped():
+        case QueueFull() | KernelTimeout() | Stopped():
             return TryAgainLater(str(error), "the node is busy; `netloom status` shows with what")
         case InvalidNamespace() | InvalidPlan():
             return InvalidNetns(str(error))
@@ -136,6 +137,11 @@ def _translated(error: BaseException) -> CNIError:
                 str(error),
                 "`netloom down`, put a copy back with `netloom journal restore FILE` or move the file away, "
                 "`netloom up`",
+            )
+        case UnknownMode():
+            return TryAgainLater(
+                f"{error}, and the recorded plan cannot be read: nothing was removed",
+                "run the version of netloom that made the attachment, or a later one",
             )
         case Closed():
             return TryAgainLater("the agent is stopping")

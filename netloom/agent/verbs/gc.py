@@ -11,20 +11,21 @@ import logging
 
 from ...cni import AttachmentKey, CNIError, Failures
 from ...cni.skel import Request
-from ...failpoints import reach
-from ...journal import Attachment, Place, boottime
+from ...failpoints import failpoint
+from ...journal import Attachment, AttachmentPlace, boottime
 from ...kernel.objects.link import link_names
-from ...ops.node.presence import leads_there
+from ...ops.node.namespaces import leads_there
+from ..host_view import ask_kernel
 from ..node import Node
-from ..server.subject import about
-from ..server.timer import Course
+from ..server.caller import about
+from ..server.record import Timer
 from .delete import delete
 from .errors import explained
 
 log = logging.getLogger(__name__)
 
 
-async def collect(node: Node, request: Request, sent: int, course: Course) -> None:
+async def collect(node: Node, request: Request, sent: int, timer: Timer) -> None:
     """The GC verb: everything of this network goes that the runtime does not call valid.
 
     `sent` is when, in nanoseconds since boot: what was attached later, the runtime could not know.
@@ -36,11 +37,11 @@ async def collect(node: Node, request: Request, sent: int, course: Course) -> No
     asked = _asked(sent)
     places = await node.journal.ask(lambda ledger: ledger.places(request.network))
     stale = [it.key for it in places if (it.key.container_id, it.key.ifname) not in keep]
-    course.lap("list")
-    reach("gc.listed")
+    timer.lap("list")
+    failpoint("gc.listed")
     failures = await _delete_all(node, stale, asked)
-    course.lap("delete")
-    reach("gc.done")
+    timer.lap("delete")
+    failpoint("gc.done")
     if failures:
         raise failures[0] if len(failures) == 1 else Failures(failures)
 
@@ -56,11 +57,11 @@ async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> li
 
     async def one(key: AttachmentKey) -> CNIError | None:
         try:
-            course = Course()
-            if await delete(node, key, None, course, sent_before=asked):
-                node.counters["collected"] += 1
-                node.tell("RELEASE", "the runtime's GC does not call it valid", course.attachment)
-            reach("gc.row")
+            timer = Timer()
+            if await delete(node, key, None, timer, sent_before=asked):
+                node.tally.count("collected")
+                node.events.record("RELEASE", "the runtime's GC does not call it valid", timer.attachment)
+            failpoint("gc.row")
         except Exception as error:
             return explained(error, key).at(context=f"failed to delete stale attachment {key}")
         return None
@@ -84,9 +85,9 @@ class Collector:
         """One look at all of them. Gives back which were released."""
         node = self._node
         missing = await asyncio.to_thread(self._missing)
-        node.replaced.intersection_update([it.id for it in missing])
-        links = await node.look(link_names) if missing else {}
-        gone = {it.id: it for it in missing if it.host_link not in links and not node.turns.is_busy(it.key)}
+        node.attachments.keep_replaced([it.id for it in missing])
+        links = await ask_kernel(link_names) if missing else {}
+        gone = {it.id: it for it in missing if it.host_link not in links and not node.locks.is_busy(it.key)}
         now = boottime()
         self._suspects = {number: self._suspects.get(number, now) for number in gone}
         ripe = [
@@ -94,24 +95,24 @@ class Collector:
         ]
         released = []
         for place in ripe:
-            reach("collect.found")
-            course = Course()
-            if await self._is_same(place) and await delete(node, place.key, None, course, sent_before=now):
+            failpoint("collect.found")
+            timer = Timer()
+            if await self._is_same(place) and await delete(node, place.key, None, timer, sent_before=now):
                 released.append(place.key)
-                node.counters["leaked"] += 1
-                node.tell("RELEASE", f"its namespace {place.netns} is gone", course.attachment)
+                node.tally.count("leaked")
+                node.events.record("RELEASE", f"its namespace {place.netns} is gone", timer.attachment)
                 key = place.key
                 log.info("%s is released: its namespace %s is gone", key, place.netns, extra=about(key))
-                reach("collect.done")
+                failpoint("collect.done")
         return released
 
-    def _missing(self) -> list[Place]:
+    def _missing(self) -> list[AttachmentPlace]:
         places = self._node.journal.survey(lambda ledger: ledger.places())
         return [it for it in places if it.state == "committed" and self._has_lost_its_namespace(it)]
 
-    async def _is_same(self, place: Place) -> bool:
+    async def _is_same(self, place: AttachmentPlace) -> bool:
         found = await self._node.journal.ask(lambda ledger: ledger.find(place.key))
         return found is not None and found.id == place.id and self._has_lost_its_namespace(found)
 
-    def _has_lost_its_namespace(self, it: Place | Attachment) -> bool:
-        return it.id in self._node.replaced or not leads_there(it)
+    def _has_lost_its_namespace(self, it: AttachmentPlace | Attachment) -> bool:
+        return self._node.attachments.is_replaced(it.id) or not leads_there(it)

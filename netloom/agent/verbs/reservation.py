@@ -19,13 +19,12 @@ from ...journal import Attachment, Ledger, boottime
 from ...kernel import Plan
 from ...networks.attachment import port_of, readable_plan, readable_result, remnants_of
 from ...networks.config import Network
-from ...networks.features.options import host_ports
-from ...networks.features.wanted import HostPort
+from ...networks.features.options import MappedPort, host_ports
 from ...networks.host import Host
-from ...networks.modes import routed
+from ...networks.modes import mode_named
+from ...networks.modes.base import Assigned, Attached
 from ...networks.names import names_of
-from ...networks.scope import SCOPE
-from ...ops.node.presence import leads_to
+from ...ops.node.namespaces import leads_to
 from .errors import KernelRefused, OfNeighbour, OfOrphan, PortOfOrphan, PortTaken
 
 
@@ -89,10 +88,11 @@ def reserve(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int] = _unknown
     if found is not None:
         return _recorded(ledger, found)
     attached, ips = _attached(ledger, wanted, cookie)
-    result = routed.result(attached, wanted.netns, wanted.before)
+    mode = mode_named(wanted.network.mode)
+    result = mode.result(attached, wanted.netns, wanted.before)
     if wanted.network.dns != DNS():
         result = replace(result, dns=wanted.network.dns)
-    plan = routed.plan(attached)
+    plan = mode.plan(attached)
     workload = wanted.network.arguments.workload
     attachment = Attachment(
         network=wanted.key.network,
@@ -112,8 +112,10 @@ def reserve(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int] = _unknown
         boot_id=wanted.boot_id,
         created=boottime(),
         created_at=time.time(),
+        mode=mode.name,
+        address_scope=wanted.network.scope,
     )
-    number = ledger.reserve(attachment, SCOPE, ips, [port_of(port) for port in attached.ports])
+    number = ledger.reserve(attachment, ips, [port_of(port) for port in attached.ports])
     return Reserved(replace(attachment, id=number), plan, result)
 
 
@@ -124,9 +126,7 @@ def _recorded(ledger: Ledger, found: Attachment) -> Reserved:
     return Reserved(found, plan, result, is_new=False)
 
 
-def _attached(
-    ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]
-) -> tuple[routed.Attached, list[bytes]]:
+def _attached(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]) -> tuple[Attached, list[bytes]]:
     network, key = wanted.network, wanted.key
     lacking = wanted.host.lacks(network.pools, network.mtu)
     if lacking is not None:
@@ -146,7 +146,7 @@ def _attached(
         network.pools,
         network.requested,
         SqlHoldings(ledger.connection, host.taken(own), host.orphaned(own)),
-        scope=SCOPE,
+        scope=network.scope,
         now=boottime(),
         cooldown=network.cooldown,
         identity=(workload.namespace, workload.pod, key.container_id),
@@ -155,9 +155,9 @@ def _attached(
     default = network.default_route
     if default is None:
         default = rank == 0 and not _has_default(wanted.before)
-    addresses = tuple(routed.Assigned.of(it.ip, it.pool.gateway) for it in allocations)
+    addresses = tuple(Assigned.of(it.ip, it.pool.gateway) for it in allocations)
     pools = tuple(pool.cidr for pool in network.pools)
-    attached = routed.Attached(
+    attached = Attached(
         network=key.network,
         host_link=named.host_link,
         ifname=network.interface,
@@ -182,8 +182,8 @@ def _attached(
 
 
 def _free_ports(
-    ledger: Ledger, key: AttachmentKey, host: Host, own: str, wanted: Iterable[HostPort]
-) -> Iterable[HostPort]:
+    ledger: Ledger, key: AttachmentKey, host: Host, own: str, wanted: Iterable[MappedPort]
+) -> Iterable[MappedPort]:
     """Those that are free. A runtime may ask every network of a container for all of its ports: the first has
     them. `own` is the link that is made: what it has, of a journal that was lost, is its own."""
     for port in wanted:

@@ -9,7 +9,7 @@ from ...cni.skel import Request
 from ...ipam import Shortage
 from ...networks.config import network_of
 from ...networks.host import Lack
-from ...ops.health.journal import full_disk_text, is_full
+from ...ops.health.node import full_disk_text, is_full
 from ...ops.health.pools import shortage_of
 
 if TYPE_CHECKING:
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
 
 
 async def status(node: Node, request: Request) -> None:
-    from ..conditions import blocking  # which `netloom status` need not load
-
     try:
         network = network_of(request)
     except CNIError as error:
         what = "the network's configuration cannot work"
         raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
-    node.look_at_socket()
-    reasons = list(node.troubles.values())
+    node.check_socket()
+    reasons = list(node.conditions.failures.values())
     if node.journal.trouble:
         reasons.append(node.journal.trouble)
     if is_full(node.settings.state_dir):
         reasons.append(full_disk_text(node.settings.state_dir))
-    reasons += [it.text for it in blocking(node.conditions, (pool.family for pool in network.pools))]
+    reasons += [it.text for it in node.conditions.blocking(pool.family for pool in network.pools)]
     lacking: Lack | Shortage | None = node.host.lacks(network.pools, network.mtu)
     if lacking is None and not reasons:  # else the journal may not be able to tell of addresses
         lacking = node.journal.look(lambda ledger: shortage_of(network, node.host, ledger))

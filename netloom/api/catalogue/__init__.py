@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import cni, commands, connectivity, kernel
-from . import findings as looks
+from . import attachments, cni, commands, networks, node
 from .entry import Entry
 
 __all__ = ["ENTRIES", "Entry", "entry"]
 
-ALL = (*cni.ENTRIES, *kernel.ENTRIES, *commands.ENTRIES, *looks.ENTRIES, *connectivity.ENTRIES)
+ALL = (
+    *cni.ENTRIES,
+    *commands.ENTRIES,
+    *node.ENTRIES,
+    *networks.ENTRIES,
+    *attachments.ENTRIES,
+)
 
 ENTRIES: Mapping[str, Entry] = {it.code: it for it in ALL}
 

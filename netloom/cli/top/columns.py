@@ -1,4 +1,4 @@
-"""The tables of the live view: their columns, as wide as they need to be, and what stands in them.
+"""What the live view shows: tables with their columns, and lines on the agent, the pools, the chosen event.
 
 Times are milliseconds, without their unit: so both percentiles of two tables fit side by side into 80
 columns.
@@ -6,17 +6,21 @@ columns.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
+from rich.console import Console
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
-from ..event import Event, outcome_of, pod_of, took
-from ..moments import shown
-from ..short_id import short_id
-from .reading import Latency, Rate
+from ...api.text import age, short_id
+from ...api.times import shown
+from ...ops.explain.events import Event, details_of, outcome_of, pod_of, took
+from ...ops.status.document import PoolShown
+from ..commands.pools import counted, used
+from .reading import Latency, Rate, Reading
 
 # A name has at most this much of the line; what is left over is the outcome's, which has at least so much.
 _LONGEST_NAME, _SHORTEST_OUTCOME = 44, 22
@@ -183,3 +187,62 @@ def _right(text: str) -> Text:
 
 def _text(text: str, *, right: bool) -> Text:
     return Text(text, justify="right" if right else None)
+
+
+_MORE = "… enter: all"
+_BAR = 10
+_NEARLY = 90.0
+
+
+def head(it: Reading, is_paused: bool) -> Text:
+    """Two lines of at most 80 characters, as a rule; and one for each trouble."""
+    attached = ", ".join(f"{count} {state}" for state, count in it.attachments.items() if count) or "none"
+    if it.agent is None:
+        first = Text(f"no agent: {it.why}", style="bold red")
+    else:
+        since = age(time.time() - it.agent.started)
+        first = Text(f"netloom {it.agent.version}, process {it.agent.process}, for {since}", style="bold")
+    first.append(f"   {shown(it.time)[11:]}", style="not bold")
+    if is_paused:
+        first.append("   PAUSED", style="bold reverse")
+    waiting = "" if it.agent is None else f"   at the kernel {it.agent.under_way}"
+    second = f"attachments {attached}   DELs queued {it.intents}   repairs {it.repairs}{waiting}"
+    troubles = [*(it.agent.troubles if it.agent else ()), *([it.why] if it.agent and it.why else ())]
+    return Text("\n").join([first, Text(second), *(Text(trouble, style="bold red") for trouble in troubles)])
+
+
+def pool(it: PoolShown) -> Text:
+    filled = round(_BAR * it.percent / 100)
+    style = "red" if not it.free else "yellow" if it.percent >= _NEARLY else "green"
+    line = Text("█" * filled, style=style)
+    line.append("░" * (_BAR - filled), style="none")
+    line.append(f" {used(it):>4}  {it.cidr}  ", style="none")
+    line.append(f"{counted(it.held)} held, {it.resting} resting, {counted(it.free)} free  ", style="none")
+    return line.append(f"({', '.join(it.networks)})", style="dim")
+
+
+def fitted(what: Text, console: Console, width: int, height: int) -> Text:
+    """As much of it as there is room for; where that is not all, its end says what shows the rest."""
+    lines = what.wrap(console, width)
+    if len(lines) <= height:
+        return what
+    last = lines[height - 1]
+    last.truncate(max(width - len(_MORE), 0), pad=True)
+    return Text("\n").join([*lines[: height - 1], last.append(_MORE, style="bold reverse")])
+
+
+def details(it: Event) -> Text:
+    """Of one that failed, why comes first: a small screen has two lines for all of it."""
+    key = "/".join(filter(None, (it.network, it.container_id, it.ifname)))
+    lines = [" ".join(filter(None, (it.verb, key)))]
+    if it.failed:
+        lines += [f"code {it.code}: {it.error}", f"more: netloom explain {it.code}"]
+    if it.details:
+        lines.append(details_of(it))
+    if it.addresses:
+        lines.append(f"addresses {', '.join(it.addresses)}")
+    if it.phases:
+        lines.append("  ".join(f"{phase} {took(time)}" for phase, time in it.phases.items()))
+    where = (f"pod {pod_of(it)}" if pod_of(it) else "", f"namespace {it.netns}" if it.netns else "")
+    when = f"{shown(it.started, precise=True)}{f', by {it.caller}' if it.caller else ''}"
+    return Text("\n".join([*lines, *filter(None, ["  ".join(filter(None, where))]), when]))

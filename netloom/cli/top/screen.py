@@ -1,8 +1,8 @@
-"""The live view, drawn with Textual.
+"""The live view, drawn with Textual; the screen of its keys, and that of one event whole.
 
-Everything is read on a thread beside the one that draws, once a second; a table is only filled anew when
-what it shows has changed. A screen of 80 by 24 shows all numbers: panels lose their frames there, and events
-their least columns.
+A thread beside the one that draws reads everything once a second; a table is only filled again when what it
+shows has changed. A screen of 80 by 24 shows all numbers: panels lose their frames there, and events their
+least columns.
 """
 
 from __future__ import annotations
@@ -14,17 +14,101 @@ from textual import events, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
-from ..event import Event
-from .columns import LATENCIES, RATES, EventColumns, event_columns, latencies, rate, set_columns, table
-from .details import Details
-from .keys import Keys
-from .meter import Meter
-from .reading import Reading
-from .texts import details, head, pool
-from .whole import Whole
+from ...ops.explain.events import Event
+from .columns import (
+    LATENCIES,
+    RATES,
+    EventColumns,
+    details,
+    event_columns,
+    fitted,
+    head,
+    latencies,
+    pool,
+    rate,
+    set_columns,
+    table,
+)
+from .reading import Meter, Reading
+
+
+class Details(Static):
+    def __init__(self, name: str) -> None:
+        super().__init__("", id=name, markup=False)
+        self._whole = Text()
+
+    def tell(self, what: Text) -> None:
+        self._whole = what
+        room = self.size
+        self.update(fitted(what, self.app.console, room.width, room.height) if room else what)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.tell(self._whole)
+
+
+_KEYS = (
+    ("up, down", "choose an event: its details are below"),
+    ("enter", "its details whole; escape goes back"),
+    ("tab", "go to the next table, which up and down scroll then"),
+    ("f", "failures only, and all again"),
+    ("p", "pause, and go on"),
+    ("?", "these keys"),
+    ("q, ctrl+q", "quit"),
+)
+_COLUMNS = (
+    ("/S", "how many a second, over the last ten"),
+    ("1 MIN", "how many in the last minute; FAIL: of these"),
+    ("P50", "milliseconds that half of them took at most"),
+    ("P99", "milliseconds that 99 of 100 took at most"),
+)
+
+
+class Keys(ModalScreen[None]):
+    CSS = """
+    Keys { align: center middle; }
+    #keys { width: auto; height: auto; padding: 1 2; border: round $primary; background: $surface; }
+    """
+
+    def compose(self) -> ComposeResult:
+        lines = [f"{key:<11}{what}" for key, what in (*_KEYS, ("", ""), *_COLUMNS)]
+        shown = Static("\n".join([*lines, "", "any key goes back"]), id="keys", markup=False)
+        shown.border_title = "keys and columns"
+        yield shown
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        self.dismiss()
+
+    def on_click(self) -> None:
+        self.dismiss()
+
+
+class Whole(ModalScreen[None]):
+    CSS = """
+    Whole { align: center middle; }
+    #whole { width: 100%; height: auto; max-height: 100%; padding: 0 1; border: round $primary;
+             background: $surface; scrollbar-size-vertical: 1; }
+    #whole > Static { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "back", show=False)]
+
+    def __init__(self, what: Text) -> None:
+        super().__init__()
+        self._what = what
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="whole") as shown:
+            shown.border_title = "event"
+            shown.border_subtitle = "up and down scroll, escape goes back"
+            yield Static(self._what, markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#whole").focus()
+
 
 _EVERY = 1.0
 _PARTS = ("#head", "#rates", "#latencies", "#use", "#seconds", "#events", "#details")

@@ -14,7 +14,7 @@ from msgspec import Struct as Record
 from . import xt
 from .field import Field, Truth, truth
 from .packet import HOOKS, Marks, Packet
-from .rules import Action, BaseChain, Rule
+from .rules import Action, BaseChain, FirewallRule
 
 # IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES; IPv6 has the same numbers.
 _GET_INFO, _GET_ENTRIES = 64, 65
@@ -61,7 +61,7 @@ _FAMILIES = (
 )
 
 
-class Table(Record, frozen=True):
+class LegacyTable(Record, frozen=True):
     """`rules` are how many there are besides what every table has; None if the kernel does not tell."""
 
     family: str
@@ -69,16 +69,16 @@ class Table(Record, frozen=True):
     rules: int | None
 
 
-def tables() -> list[Table]:
+def tables() -> list[LegacyTable]:
     """Those of the namespace of this process. One that is empty and accepts everything has no rules."""
-    return [Table(it.name, name, _count(it, name)) for it in _FAMILIES for name in _names(it.names)]
+    return [LegacyTable(it.name, name, _count(it, name)) for it in _FAMILIES for name in _names(it.names)]
 
 
 class LegacyTables:
     """Of the namespace of the calling thread's process. `bases` reads all that there is."""
 
     def __init__(self) -> None:
-        self._chains: dict[tuple[str, str], dict[str, list[Rule]]] = {}
+        self._chains: dict[tuple[str, str], dict[str, list[FirewallRule]]] = {}
 
     def bases(self) -> list[BaseChain]:
         found: list[BaseChain] = []
@@ -94,7 +94,7 @@ class LegacyTables:
                 found += bases
         return found
 
-    def rules(self, base: BaseChain, chain: str) -> Sequence[Rule]:
+    def rules(self, base: BaseChain, chain: str) -> Sequence[FirewallRule]:
         return self._chains.get((base.family, base.table), {}).get(chain, ())
 
 
@@ -168,7 +168,7 @@ def _link(name: str, wanted: bytes, inverted: int) -> Truth:
     return ~holds if inverted else holds
 
 
-def _read(family: _Family, name: str) -> tuple[list[BaseChain], dict[str, list[Rule]]]:
+def _read(family: _Family, name: str) -> tuple[list[BaseChain], dict[str, list[FirewallRule]]]:
     packed = name.encode()
     with _asker(family) as asker:
         info = _asked(asker, family.level, _GET_INFO, _INFO.pack(packed, *(0 for _ in range(13))))
@@ -180,8 +180,8 @@ def _read(family: _Family, name: str) -> tuple[list[BaseChain], dict[str, list[R
     ends = {policies[number] for number in range(5) if hooks & 1 << number}
     placed = _split(family, entries)
     heads = {**own, **_named(family, entries, placed)}
-    chains: dict[str, list[Rule]] = {chain: [] for chain in heads.values()}
-    current: list[Rule] = []
+    chains: dict[str, list[FirewallRule]] = {chain: [] for chain in heads.values()}
+    current: list[FirewallRule] = []
     for start, end in placed:
         entry = entries[start:end]
         if start in heads:
@@ -220,7 +220,7 @@ def _split(family: _Family, entries: bytes) -> list[tuple[int, int]]:
 
 
 def _named(family: _Family, entries: bytes, placed: Sequence[tuple[int, int]]) -> dict[int, str]:
-    """Chains that somebody has made: each begins with an entry that has its name."""
+    """User-defined chains: each begins with an entry that has its name."""
     found = {}
     for start, end in placed:
         target, _ = _OFFSETS.unpack_from(entries, start + family.offsets)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import Refused
-from ..netlink.attributes import Attributes, each, nested, raw, text
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
+from ..netlink.message import Attributes, each, nested, raw, text
 from .field import Field, Truth
 
 _GET_SET, _GET_ELEMENT = 10 << 8 | 10, 10 << 8 | 13
@@ -21,7 +21,7 @@ _ANONYMOUS, _INTERVAL = 0x1, 0x4
 _IS_END, _IS_CATCHALL = 0x1, 0x2
 
 
-class Found(NamedTuple):
+class SetLookup(NamedTuple):
     """Whether a key is an element, and what a map has for it."""
 
     holds: Truth
@@ -39,24 +39,24 @@ class _Element(NamedTuple):
 class SetReader:
     """Of one table. A named set may be huge: it is asked for one key at a time, and never read whole."""
 
-    def __init__(self, connection: Connection, family: int, table: str) -> None:
+    def __init__(self, connection: NetlinkConnection, family: int, table: str) -> None:
         self._connection = connection
         self._head = bytes([family, 0, 0, 0])
         self._table = table
         self._known: dict[str, Attributes | None] = {}
         self._elements: dict[str, tuple[list[_Element], Attributes | None]] = {}
 
-    def find(self, name: str, key: Field) -> list[Found]:
-        """The elements that a key may be, the sure one last; empty if it is none of them."""
+    def find(self, name: str, key: Field) -> list[SetLookup]:
+        """The elements that a key may be, the sure one last; empty if there is no such element."""
         described = self._described(name)
         if described is None:
-            return [Found(Truth.UNCLEAR, None)]
+            return [SetLookup(Truth.UNCLEAR, None)]
         flags = int.from_bytes(described.raw(_FLAGS) or b"", "big")
         if flags & _ANONYMOUS:
             return self._among(name, described, key, is_interval=bool(flags & _INTERVAL))
         if key.is_known:
             found = self._asked(name, key.low)
-            return [] if found is None else [Found(Truth.YES, found.nested(_DATA))]
+            return [] if found is None else [SetLookup(Truth.YES, found.nested(_DATA))]
         return self._around(name, key, flags)
 
     def key_size(self, name: str) -> int:
@@ -64,14 +64,14 @@ class SetReader:
         described = self._described(name)
         return 0 if described is None else int.from_bytes(described.raw(_KEY_LENGTH) or b"", "big")
 
-    def _around(self, name: str, key: Field, flags: int) -> list[Found]:
+    def _around(self, name: str, key: Field, flags: int) -> list[SetLookup]:
         """Of keys from the first to the last that it may be: all are, if one interval has both ends."""
         low = self._asked(name, key.low)
         if low is not None and flags & _INTERVAL and not _parts(self._described(name)):
             high = self._asked(name, key.high)
             if high is not None and high.raw(_KEY) == low.raw(_KEY):
-                return [Found(Truth.YES, low.nested(_DATA))]
-        return [Found(key.unsure, None)]
+                return [SetLookup(Truth.YES, low.nested(_DATA))]
+        return [SetLookup(key.unsure, None)]
 
     def _described(self, name: str) -> Attributes | None:
         if name not in self._known:
@@ -99,17 +99,17 @@ class SetReader:
             return Attributes(found)
         return None
 
-    def _among(self, name: str, described: Attributes, key: Field, *, is_interval: bool) -> list[Found]:
+    def _among(self, name: str, described: Attributes, key: Field, *, is_interval: bool) -> list[SetLookup]:
         elements, otherwise = self._listed(name, is_interval=is_interval)
         parts = _parts(described)
-        found: list[Found] = []
+        found: list[SetLookup] = []
         for it in elements:
             holds = _compared(key, it, parts)
             if holds is Truth.YES:
-                return [*found, Found(Truth.YES, it.data)]
+                return [*found, SetLookup(Truth.YES, it.data)]
             if holds is not Truth.NO:
-                found.append(Found(holds, it.data))
-        return found if otherwise is None else [*found, Found(Truth.YES, otherwise)]
+                found.append(SetLookup(holds, it.data))
+        return found if otherwise is None else [*found, SetLookup(Truth.YES, otherwise)]
 
     def _listed(self, name: str, *, is_interval: bool) -> tuple[list[_Element], Attributes | None]:
         if name not in self._elements:

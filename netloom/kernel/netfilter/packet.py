@@ -46,7 +46,7 @@ _SYN, _ACK = 0x02, 0x10
 _OPEN16 = Field.open(2)
 
 
-class Link(Struct, frozen=True):
+class PacketLink(Struct, frozen=True):
     """`kind` is the type of its hardware (ARPHRD_*): of containers' links and most others, Ethernet."""
 
     name: str
@@ -63,8 +63,8 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
 
     family: Literal[4, 6]
     hook: Hook
-    iif: Link | None
-    oif: Link | None
+    iif: PacketLink | None
+    oif: PacketLink | None
     source: Field
     destination: Field
     source_type: int = UNICAST

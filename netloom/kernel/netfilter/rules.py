@@ -30,7 +30,7 @@ class Action(NamedTuple):
     chain: str = ""
 
 
-class Rule(Protocol):
+class FirewallRule(Protocol):
     @property
     def number(self) -> int:
         """The handle of a rule of nftables; of iptables-legacy, its place in the chain."""
@@ -80,10 +80,10 @@ class BaseChain(Struct, frozen=True):
         return any(link.startswith(it[:-1]) if it.endswith("*") else link == it for it in self.devices)
 
 
-class Filter(Protocol):
+class PacketFilter(Protocol):
     """One of the kernel's packet filters, in one namespace."""
 
     def bases(self) -> Sequence[BaseChain]: ...
 
-    def rules(self, base: BaseChain, chain: str) -> Sequence[Rule]:
+    def rules(self, base: BaseChain, chain: str) -> Sequence[FirewallRule]:
         """Those of a chain in the table of `base`."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from .field import Truth
 from .packet import Marks, Packet
-from .rules import Action, BaseChain, Filter
+from .rules import Action, BaseChain, PacketFilter
 
 # `drops some`: all but what rules accept by something that the model packet leaves open, such as a port.
 Outcome: TypeAlias = Literal["passes", "drops", "drops some", "may drop"]
@@ -52,7 +52,7 @@ class Budget:
             raise OutOfTime
 
 
-def trace(rules: Filter, base: BaseChain, packet: Packet, marks: Marks, budget: Budget) -> Traced:
+def trace(rules: PacketFilter, base: BaseChain, packet: Packet, marks: Marks, budget: Budget) -> Traced:
     """Rules whose matches depend on what the packet leaves open are about particular traffic.
 
     A drop of such a rule is passed over, and what it accepts is an exception. A match that cannot be judged
@@ -97,7 +97,9 @@ class _Doubts:
 
 
 class _Walk:
-    def __init__(self, rules: Filter, base: BaseChain, packet: Packet, marks: Marks, budget: Budget) -> None:
+    def __init__(
+        self, rules: PacketFilter, base: BaseChain, packet: Packet, marks: Marks, budget: Budget
+    ) -> None:
         self._rules = rules
         self._base = base
         self._packet = packet

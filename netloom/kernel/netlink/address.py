@@ -8,7 +8,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, raw, u8, u32
+from .message import Attributes, raw, u8, u32
 
 NEW, DELETE, GET = 20, 21, 22
 
@@ -19,7 +19,7 @@ SECONDARY, NODAD, NOPREFIXROUTE = 0x01, 0x02, 0x200
 PERMANENT, TENTATIVE, FAILED = 0x80, 0x40, 0x08
 
 
-class Address(Record, frozen=True):
+class AddressRecord(Record, frozen=True):
     index: int
     address: str
     prefix: int
@@ -30,7 +30,7 @@ class Address(Record, frozen=True):
     protocol: int | None = None
 
 
-def decode(payload: bytes) -> Address:
+def decode(payload: bytes) -> AddressRecord:
     if len(payload) < _INFO.size:
         raise Malformed(f"an address of {len(payload)} bytes")
     _, prefix, flags, scope, index = _INFO.unpack_from(payload)
@@ -41,7 +41,7 @@ def decode(payload: bytes) -> Address:
     if own is None:
         raise Malformed("an address without an address")
     full = found.u32(_FLAGS)
-    return Address(
+    return AddressRecord(
         index,
         own,
         prefix,

@@ -6,8 +6,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..errors import Malformed
-from .attributes import Attributes, each, nested, raw, u16, u32
-from .connection import Connection
+from .connection import NetlinkConnection
+from .message import Attributes, each, nested, raw, u16, u32
 
 NEW, DELETE, _GET = 19, 17, 18  # messages of links, of the bridge family
 
@@ -37,7 +37,7 @@ def everything() -> bytes:
     return _INFO.pack(_AF_BRIDGE, 0, 0, 0, 0) + u32(_EXT_MASK, _WITH_VLANS)
 
 
-def of_link(connection: Connection, index: int) -> list[Membership]:
+def of_link(connection: NetlinkConnection, index: int) -> list[Membership]:
     """The kernel lists all ports of the namespace; there is no question about one."""
     found: list[Membership] = []
     for payload in connection.dump(_GET, everything()):

@@ -18,7 +18,7 @@ from typing import Self
 
 from ..errors import KernelError, OutcomeUnknown, Refused
 from . import message
-from .message import ACK, DUMP, DUMP_INTERRUPTED, HEADER, REQUEST, Message
+from .message import ACK, DUMP, DUMP_INTERRUPTED, HEADER, REQUEST, NetlinkMessage
 
 ROUTE, NETFILTER, GENERIC = 0, 12, 16
 
@@ -44,7 +44,7 @@ _BUFFER = 1 << 16
 _DUMP_TRIES = 50
 
 
-class Connection:
+class NetlinkConnection:
     def __init__(self, own: socket.socket) -> None:
         self._socket = own
         self._sequence = 0
@@ -64,7 +64,7 @@ class Connection:
     ) -> Self:
         """In the namespace of the calling thread; with groups, notifications arrive, too.
 
-        With `only`, notifications of other kinds are dropped by the kernel, and wake nobody; and so are
+        With `only`, notifications of other kinds are dropped by the kernel, and wake no thread; and so are
         those of changes that the sockets with the ports `ignoring` have asked for.
         """
         try:
@@ -261,7 +261,7 @@ class Connection:
             raise _closed() from None
         return True
 
-    def notifications(self) -> list[Message]:
+    def notifications(self) -> list[NetlinkMessage]:
         """The next datagram of a connection with groups. Raises `OutcomeUnknown` where some were lost.
 
         Only what the kernel says counts: anybody with rights in the namespace can send to its groups.

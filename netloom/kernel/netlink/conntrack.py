@@ -13,7 +13,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import NESTED, Attributes, nested, raw, u8, u16be, u32
+from .message import NESTED, Attributes, nested, raw, u8, u16be, u32
 
 _SUBSYSTEM = 1 << 8
 NEW, GET, DELETE, COUNT = _SUBSYSTEM, _SUBSYSTEM | 1, _SUBSYSTEM | 2, _SUBSYSTEM | 5
@@ -39,7 +39,7 @@ _GLIMPSES = {
 }
 
 
-class Direction(Record, frozen=True):
+class ConntrackTuple(Record, frozen=True):
     """One way of a connection. Ports are there for the protocols that have them."""
 
     source: bytes
@@ -49,12 +49,12 @@ class Direction(Record, frozen=True):
     destination_port: int | None
 
 
-class Entry(Record, frozen=True):
+class ConntrackEntry(Record, frozen=True):
     """A tracked connection. `key`, `zone` and `id` are the kernel's own bytes, to name it again."""
 
     family: int
-    original: Direction
-    reply: Direction
+    original: ConntrackTuple
+    reply: ConntrackTuple
     key: bytes
     zone: bytes | None
     id: bytes | None
@@ -111,7 +111,7 @@ def glimpse(payload: bytes) -> tuple[int, int] | None:
     return number, int.from_bytes(port, "big")
 
 
-def decode(payload: bytes) -> Entry:
+def decode(payload: bytes) -> ConntrackEntry:
     if len(payload) < _HEADER.size:
         raise Malformed(f"a tracked connection of {len(payload)} bytes")
     family = payload[0]
@@ -119,7 +119,7 @@ def decode(payload: bytes) -> Entry:
     original, reply = found.raw(_ORIGINAL), found.raw(_REPLY)
     if original is None or reply is None:
         raise Malformed("a tracked connection without both of its directions")
-    return Entry(
+    return ConntrackEntry(
         family=family,
         original=_direction(family, original),
         reply=_direction(family, reply),
@@ -129,7 +129,7 @@ def decode(payload: bytes) -> Entry:
     )
 
 
-def _direction(family: int, data: bytes) -> Direction:
+def _direction(family: int, data: bytes) -> ConntrackTuple:
     found = Attributes(data)
     ip, protocol = found.nested(_IP), found.nested(_PROTOCOL)
     kinds = _ADDRESSES.get(family)
@@ -140,7 +140,7 @@ def _direction(family: int, data: bytes) -> Direction:
         raise Malformed("a tracked connection that lacks an address or its protocol's number")
     if len(source) != kinds[2] or len(destination) != kinds[2]:
         raise Malformed(f"a tracked connection's addresses have {len(source)} and {len(destination)} bytes")
-    return Direction(
+    return ConntrackTuple(
         source, destination, number, _port(protocol, _SOURCE_PORT), _port(protocol, _DESTINATION_PORT)
     )
 
@@ -152,7 +152,7 @@ def _port(found: Attributes, kind: int) -> int | None:
     return None if data is None else int.from_bytes(data, "big")
 
 
-def exactly(entry: Entry) -> bytes:
+def exactly(entry: ConntrackEntry) -> bytes:
     """A request about this entry and no later one of the same addresses and ports.
 
     To delete, a request without the key would mean every connection there is.

@@ -8,7 +8,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import NOTHING, Attributes, each, nested, raw, text
+from .message import NOTHING, Attributes, each, nested, raw, text
 from .qdisc import INFO
 
 NEW, DELETE, GET = 44, 45, 46

@@ -8,7 +8,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import NOTHING, Attributes, nested, raw, text, u8, u32
+from .message import NOTHING, Attributes, nested, raw, text, u8, u32
 
 NEW, DELETE, GET, SET = 16, 17, 18, 19
 
@@ -75,8 +75,8 @@ def decode(payload: bytes) -> Link:
     )
 
 
-class Entry(Record, frozen=True):
-    """What tells a link from others, for whoever looks at thousands of them."""
+class LinkEntry(Record, frozen=True):
+    """What tells a link from others, for a list of thousands."""
 
     index: int
     name: str
@@ -84,13 +84,13 @@ class Entry(Record, frozen=True):
     up: bool
 
 
-def decode_entry(payload: bytes) -> Entry:
+def decode_entry(payload: bytes) -> LinkEntry:
     """Reads no further than it has to: a quarter of what `decode` costs."""
     if len(payload) < SIZE:
         raise Malformed(f"a link of {len(payload)} bytes")
     _, _, index, flags, _ = _INFO.unpack_from(payload)
     found = Attributes.some(payload, SIZE, (_NAME, _GROUP))
-    return Entry(index, found.text(_NAME) or "", found.u32(_GROUP) or 0, bool(flags & UP))
+    return LinkEntry(index, found.text(_NAME) or "", found.u32(_GROUP) or 0, bool(flags & UP))
 
 
 def by_index(index: int) -> bytes:
@@ -127,7 +127,7 @@ def properties(
     queues: int | None = None,
     name: str | None = None,
 ) -> bytes:
-    """What links of all kinds have. A master of 0 is none."""
+    """What links of all kinds have. A master of 0 means no master."""
     parts = []
     if name is not None:
         parts.append(text(_NAME, name))

@@ -7,7 +7,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, raw, u8, u16, u32
+from .message import Attributes, raw, u8, u16, u32
 
 NEW, DELETE, GET = 28, 29, 30
 
@@ -19,7 +19,7 @@ SELF, MASTER, PROXY, LEARNED = 0x02, 0x04, 0x08, 0x10
 AF_BRIDGE = 7
 
 
-class Neighbour(Record, frozen=True):
+class NeighbourRecord(Record, frozen=True):
     family: int
     index: int
     state: int
@@ -34,13 +34,13 @@ class Neighbour(Record, frozen=True):
     protocol: int | None = None
 
 
-def decode(payload: bytes) -> Neighbour:
+def decode(payload: bytes) -> NeighbourRecord:
     if len(payload) < _INFO.size:
         raise Malformed(f"a neighbour of {len(payload)} bytes")
     family, index, state, flags, _ = _INFO.unpack_from(payload)
     found = Attributes(payload[_INFO.size :])
     port = found.raw(_PORT)
-    return Neighbour(
+    return NeighbourRecord(
         family=family,
         index=index,
         state=state,
@@ -88,7 +88,7 @@ def of_link(family: int, index: int) -> bytes:
 
 
 def proxies(family: int) -> bytes:
-    """Entries for which we answer in somebody else's place; the kernel lists them apart."""
+    """Proxy entries, for which this host answers; the kernel lists them apart."""
     return _INFO.pack(family, 0, 0, PROXY, 0)
 
 

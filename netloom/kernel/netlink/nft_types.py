@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..errors import InvalidObject
 
 
-class Form(NamedTuple):
+class NftType(NamedTuple):
     """How values of one of nft's data types look, as text and in the kernel's registers."""
 
     name: str
@@ -81,25 +81,25 @@ def _mac(text: str) -> bytes:
 
 # By the numbers that nft keeps with a set, so that others can read it.
 _FORMS = {
-    7: Form("ipv4_addr", 4, _ip(socket.AF_INET), lambda data: socket.inet_ntop(socket.AF_INET, data)),
-    8: Form("ipv6_addr", 16, _ip(socket.AF_INET6), lambda data: socket.inet_ntop(socket.AF_INET6, data)),
-    9: Form("ether_addr", 6, _mac, lambda data: data.hex(":")),
-    12: Form("inet_proto", 1, _protocol, lambda data: _PROTOCOL_NAMES.get(data[0], str(data[0]))),
-    13: Form("inet_service", 2, _service, lambda data: str(int.from_bytes(data, "big"))),
-    19: Form(
+    7: NftType("ipv4_addr", 4, _ip(socket.AF_INET), lambda data: socket.inet_ntop(socket.AF_INET, data)),
+    8: NftType("ipv6_addr", 16, _ip(socket.AF_INET6), lambda data: socket.inet_ntop(socket.AF_INET6, data)),
+    9: NftType("ether_addr", 6, _mac, lambda data: data.hex(":")),
+    12: NftType("inet_proto", 1, _protocol, lambda data: _PROTOCOL_NAMES.get(data[0], str(data[0]))),
+    13: NftType("inet_service", 2, _service, lambda data: str(int.from_bytes(data, "big"))),
+    19: NftType(
         "mark",
         4,
         lambda text: _number(text, 4, "host"),
         lambda data: str(int.from_bytes(data, sys.byteorder)),
     ),
-    41: Form("ifname", 16, _ifname, lambda data: data.rstrip(b"\0").decode("utf-8", "surrogateescape")),
+    41: NftType("ifname", 16, _ifname, lambda data: data.rstrip(b"\0").decode("utf-8", "surrogateescape")),
 }
 
 
 _BY_NAME = {form.name: form for form in _FORMS.values()}
 
 
-def pack(forms: Sequence[Form], values: Sequence[str]) -> bytes:
+def pack(forms: Sequence[NftType], values: Sequence[str]) -> bytes:
     """Values as the kernel compares them: each of a concatenation fills whole registers of 4 bytes."""
     if len(forms) != len(values):
         raise InvalidObject(
@@ -111,7 +111,7 @@ def pack(forms: Sequence[Form], values: Sequence[str]) -> bytes:
     return b"".join(data + bytes(-len(data) % 4) for data in packed)
 
 
-def show(forms: Sequence[Form], data: bytes) -> tuple[str, ...]:
+def show(forms: Sequence[NftType], data: bytes) -> tuple[str, ...]:
     shown = []
     for form in forms:
         piece = data[: form.size]
@@ -120,7 +120,7 @@ def show(forms: Sequence[Form], data: bytes) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def forms_of(number: int) -> tuple[Form, ...] | None:
+def forms_of(number: int) -> tuple[NftType, ...] | None:
     """A concatenation's type is those of its parts, six bits each."""
     forms = []
     while number:
@@ -130,7 +130,7 @@ def forms_of(number: int) -> tuple[Form, ...] | None:
     return known if len(known) == len(forms) else None
 
 
-def forms_named(types: str) -> tuple[Form, ...] | None:
+def forms_named(types: str) -> tuple[NftType, ...] | None:
     """As nft spells them, `ifname . ipv4_addr`; None if we do not know one."""
     forms = [_BY_NAME.get(name) for name in types.split(" . ")]
     known = tuple(form for form in forms if form is not None)

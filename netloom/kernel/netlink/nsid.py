@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import Malformed
-from .attributes import Attributes, s32, u32
+from .message import Attributes, s32, u32
 
 NEW, DELETE, GET = 88, 89, 90
 

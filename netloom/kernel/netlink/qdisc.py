@@ -7,7 +7,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, nested, raw, text, u32, u64
+from .message import Attributes, nested, raw, text, u32, u64
 
 NEW, DELETE, GET = 36, 37, 38
 

@@ -8,7 +8,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import NOTHING, Attributes, nested, raw, u32
+from .message import NOTHING, Attributes, nested, raw, u32
 
 NEW, DELETE, GET = 24, 25, 26
 
@@ -28,14 +28,14 @@ _LOOKUP_TABLE, _FIB_MATCH = 0x1000, 0x2000
 PROTOCOL = 78
 
 
-class Hop(Record, frozen=True):
+class RouteHop(Record, frozen=True):
     index: int | None
     gateway: bytes | None
     weight: int = 1
     onlink: bool = False
 
 
-class Route(Record, frozen=True):
+class RouteRecord(Record, frozen=True):
     family: int
     prefix: int
     destination: bytes
@@ -49,10 +49,10 @@ class Route(Record, frozen=True):
     source: bytes | None
     mtu: int | None
     advmss: int | None
-    hops: tuple[Hop, ...]
+    hops: tuple[RouteHop, ...]
 
 
-def decode(payload: bytes) -> Route:
+def decode(payload: bytes) -> RouteRecord:
     if len(payload) < _INFO.size:
         raise Malformed(f"a route of {len(payload)} bytes")
     family, prefix, _, tos, table, protocol, scope, kind, flags = _INFO.unpack_from(payload)
@@ -62,11 +62,11 @@ def decode(payload: bytes) -> Route:
     if listed is not None:
         hops = _hops(listed)
     elif _OIF in found or _GATEWAY in found or _VIA in found:
-        hops = (Hop(found.u32(_OIF), _gateway(found), 1, bool(flags & ONLINK)),)
+        hops = (RouteHop(found.u32(_OIF), _gateway(found), 1, bool(flags & ONLINK)),)
     else:
         hops = ()
     wide = found.u32(_TABLE)
-    return Route(
+    return RouteRecord(
         family=family,
         prefix=prefix,
         destination=found.raw(_DST) or bytes(16 if family == 10 else 4),
@@ -89,7 +89,7 @@ def _gateway(found: Attributes) -> bytes | None:
     return found.raw(_GATEWAY) if via is None else via[2:]
 
 
-def _hops(data: bytes) -> tuple[Hop, ...]:
+def _hops(data: bytes) -> tuple[RouteHop, ...]:
     hops = []
     position = 0
     while len(data) - position >= _HOP.size:
@@ -97,7 +97,7 @@ def _hops(data: bytes) -> tuple[Hop, ...]:
         if length < _HOP.size or position + length > len(data):
             raise Malformed(f"a next hop claims {length} of {len(data) - position} bytes")
         found = Attributes(data[position + _HOP.size : position + length])
-        hops.append(Hop(index, _gateway(found), weight + 1, bool(flags & ONLINK)))
+        hops.append(RouteHop(index, _gateway(found), weight + 1, bool(flags & ONLINK)))
         position += (length + 3) & ~3
     return tuple(hops)
 
@@ -107,7 +107,7 @@ def build(
     destination: bytes,
     prefix: int,
     *,
-    hops: Sequence[Hop] = (),
+    hops: Sequence[RouteHop] = (),
     table: int = MAIN,
     kind: int = UNICAST,
     scope: int = UNIVERSE,
@@ -138,14 +138,14 @@ def build(
     return b"".join(parts)
 
 
-def _single(hop: Hop, destination: bytes) -> list[bytes]:
+def _single(hop: RouteHop, destination: bytes) -> list[bytes]:
     parts = [_gateway_attribute(hop.gateway, destination)] if hop.gateway is not None else []
     if hop.index is not None:
         parts.append(u32(_OIF, hop.index))
     return parts
 
 
-def _one_of_many(hop: Hop, destination: bytes) -> bytes:
+def _one_of_many(hop: RouteHop, destination: bytes) -> bytes:
     gateway = b"" if hop.gateway is None else _gateway_attribute(hop.gateway, destination)
     flags = ONLINK if hop.onlink else 0
     return _HOP.pack(_HOP.size + len(gateway), flags, hop.weight - 1, hop.index or 0) + gateway
@@ -159,7 +159,7 @@ def _gateway_attribute(gateway: bytes, destination: bytes) -> bytes:
 
 
 def of_table(family: int, table: int, index: int | None = None, protocol: int = 0) -> bytes:
-    """A question for the routes of a table, of a link, of whoever made them. The kernel filters."""
+    """A question for the routes of a table, of a link, or of a protocol. The kernel filters."""
     head = _INFO.pack(family, 0, 0, 0, table if table < 256 else 0, protocol, 0, 0, 0)
     return head + u32(_TABLE, table) + (b"" if index is None else u32(_OIF, index))
 
@@ -187,3 +187,27 @@ def may_be_to(payload: bytes, destination: bytes, prefix: int) -> bool:
 
 def everything(family: int) -> bytes:
     return _INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+# Next hops as objects of their own, which routes name by number (Linux 5.3 and later).
+GET_NEXT_HOP = 106
+_NEXT_HOP = Struct("=BBBxI")
+_NEXT_HOP_OIF, _NEXT_HOP_GATEWAY = 5, 6
+
+
+class NextHop(Record, frozen=True):
+    """A group has neither an index nor a gateway: the kernel lists its members as well."""
+
+    index: int | None
+    gateway: bytes | None
+
+
+def decode_next_hop(payload: bytes) -> NextHop:
+    if len(payload) < _NEXT_HOP.size:
+        raise Malformed(f"a next hop of {len(payload)} bytes")
+    found = Attributes(payload[_NEXT_HOP.size :])
+    return NextHop(found.u32(_NEXT_HOP_OIF), found.raw(_NEXT_HOP_GATEWAY))
+
+
+def every_next_hop() -> bytes:
+    return bytes(_NEXT_HOP.size)

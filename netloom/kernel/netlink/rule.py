@@ -7,7 +7,7 @@ from struct import Struct
 from msgspec import Struct as Record
 
 from ..errors import Malformed
-from .attributes import Attributes, raw, text, u8, u32
+from .message import Attributes, raw, text, u8, u32
 
 NEW, DELETE, GET = 32, 33, 34
 
@@ -19,7 +19,7 @@ LOOKUP, BLACKHOLE, UNREACHABLE, PROHIBIT = 1, 6, 7, 8
 INVERT = 2
 
 
-class Rule(Record, frozen=True):
+class RuleRecord(Record, frozen=True):
     family: int
     priority: int
     action: int
@@ -52,7 +52,7 @@ def _says_more(found: Attributes, tos: int) -> bool:
     return bool(tos)
 
 
-def decode(payload: bytes) -> Rule:
+def decode(payload: bytes) -> RuleRecord:
     if len(payload) < _INFO.size:
         raise Malformed(f"a rule of {len(payload)} bytes")
     family, to_bits, from_bits, tos, table, _, _, action, flags = _INFO.unpack_from(payload)
@@ -60,7 +60,7 @@ def decode(payload: bytes) -> Rule:
     to, source = found.raw(_DST), found.raw(_SRC)
     wide = found.u32(_TABLE)
     suppress = found.s32(_SUPPRESS)
-    return Rule(
+    return RuleRecord(
         family=family,
         priority=found.u32(_PRIORITY) or 0,
         action=action,
@@ -79,7 +79,7 @@ def decode(payload: bytes) -> Rule:
     )
 
 
-def build(rule: Rule) -> bytes:
+def build(rule: RuleRecord) -> bytes:
     to, source = rule.destination, rule.source
     flags = INVERT if rule.invert else 0
     table = rule.table if rule.table < 256 else 0

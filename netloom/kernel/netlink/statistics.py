@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 
 from ..errors import Malformed
 from . import link, qdisc
-from .attributes import NOTHING, Attributes
+from .message import NOTHING, Attributes
 
 _STATISTICS = 23  # of 64 bits each
 # Packets received and sent, bytes received and sent, errors likewise, dropped likewise.
@@ -17,7 +17,7 @@ _QUEUE_STATISTICS, _QUEUE = 7, 3
 _QUEUED = Struct("=5I")  # packets that wait, bytes that wait, dropped, requeued, over the limit
 
 
-class Traffic(Record, frozen=True):
+class LinkCounters(Record, frozen=True):
     """Of a link, since it was made."""
 
     received_packets: int
@@ -30,7 +30,7 @@ class Traffic(Record, frozen=True):
     sent_dropped: int
 
 
-class Waiting(Record, frozen=True):
+class QueueCounters(Record, frozen=True):
     """Of a queue: what waits now, and what was dropped since it was made."""
 
     packets: int
@@ -43,20 +43,20 @@ def of_link(index: int) -> bytes:
     return link.by_index(index)
 
 
-def decode(payload: bytes) -> Traffic | None:
+def decode(payload: bytes) -> LinkCounters | None:
     """None if the kernel did not tell."""
     data = Attributes.some(payload, link.SIZE, (_STATISTICS,)).raw(_STATISTICS)
     if data is None:
         return None
     if len(data) < _COUNTED.size:
         raise Malformed(f"statistics of {len(data)} bytes")
-    return Traffic(*_COUNTED.unpack_from(data))
+    return LinkCounters(*_COUNTED.unpack_from(data))
 
 
-def decode_queue(payload: bytes) -> Waiting | None:
+def decode_queue(payload: bytes) -> QueueCounters | None:
     found = Attributes(payload[qdisc.INFO.size :]).nested(_QUEUE_STATISTICS) or NOTHING
     data = found.raw(_QUEUE)
     if data is None or len(data) < _QUEUED.size:
         return None
     packets, size, dropped, _, _ = _QUEUED.unpack_from(data)
-    return Waiting(packets, size, dropped)
+    return QueueCounters(packets, size, dropped)

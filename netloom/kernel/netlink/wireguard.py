@@ -7,6 +7,7 @@ Secret keys are in no text that a record or an error of this module gives.
 
 from __future__ import annotations
 
+import errno
 import socket
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
@@ -16,14 +17,57 @@ from typing import NamedTuple
 from msgspec import Struct as Record
 
 from ..errors import InvalidObject, Malformed, Refused, Unsupported
-from . import generic
-from .attributes import Attributes, each, nested, raw, u8, u16, u32
-from .connection import Connection
+from .connection import NetlinkConnection
+from .message import Attributes, each, nested, raw, text, u8, u16, u32
+
+_HEADER = Struct("=BBH")  # command, version, reserved
+SIZE = _HEADER.size
+
+_CONTROL, _CONTROL_VERSION = 16, 2
+_GET_FAMILY = 3
+_FAMILY_ID, _FAMILY_NAME = 1, 2
+
+
+def header(command: int, version: int) -> bytes:
+    return _HEADER.pack(command, version, 0)
+
+
+def body(payload: bytes) -> bytes:
+    """What a family's message holds after the header."""
+    if len(payload) < SIZE:
+        raise Malformed(f"a generic message of {len(payload)} bytes")
+    return payload[SIZE:]
+
+
+def by_name(name: str) -> bytes:
+    return header(_GET_FAMILY, _CONTROL_VERSION) + text(_FAMILY_NAME, name)
+
+
+def decode(payload: bytes) -> int:
+    """The number of a family."""
+    number = Attributes(body(payload)).u16(_FAMILY_ID)
+    if number is None:
+        raise Malformed("a generic family without a number")
+    return number
+
+
+def family(connection: NetlinkConnection, name: str) -> int | None:
+    """The number by which requests name a family; None where the kernel has no such family."""
+    try:
+        answer = connection.ask(_CONTROL, by_name(name))
+    except Refused as refused:
+        if refused.errno == errno.ENOENT:
+            return None
+        raise refused.during(f"generic netlink family {name}") from None
+    if answer is None:
+        raise Malformed(f"no answer about generic netlink family {name}")
+    return decode(answer)
+
 
 FAMILY, VERSION = "wireguard", 1
 GET, SET = 0, 1
 KEY_SIZE = 32
-NO_KEY = bytes(KEY_SIZE)  # how the kernel writes, and is told, that there is none
+NO_KEY = bytes(KEY_SIZE)  # how the kernel writes, and is told, that there is no key
 
 _INDEX, _NAME, _PRIVATE_KEY, _PUBLIC_KEY, _FLAGS, _LISTEN_PORT, _FWMARK, _PEERS = range(1, 9)
 _PEER_KEY, _PEER_PRESHARED, _PEER_FLAGS, _PEER_ENDPOINT, _PEER_KEEPALIVE = range(1, 6)
@@ -122,7 +166,7 @@ def remove_peer(public_key: bytes) -> PeerChange:
     return PeerChange(public_key=public_key, remove=True)
 
 
-def read_device(connection: Connection, index: int) -> Device:
+def read_device(connection: NetlinkConnection, index: int) -> Device:
     try:
         return merge(connection.dump(_family(connection), get(index)))
     except Refused as refused:
@@ -130,7 +174,7 @@ def read_device(connection: Connection, index: int) -> Device:
 
 
 def configure(
-    connection: Connection,
+    connection: NetlinkConnection,
     index: int,
     *,
     private_key: bytes | None = None,
@@ -161,15 +205,15 @@ def configure(
         raise refused.during(f"configure WireGuard device {index}") from None
 
 
-def _family(connection: Connection) -> int:
-    number = generic.family(connection, FAMILY)
+def _family(connection: NetlinkConnection) -> int:
+    number = family(connection, FAMILY)
     if number is None:
         raise Unsupported("this kernel has no WireGuard", feature="wireguard")
     return number
 
 
 def get(index: int) -> bytes:
-    return generic.header(GET, VERSION) + u32(_INDEX, index)
+    return header(GET, VERSION) + u32(_INDEX, index)
 
 
 def merge(payloads: Iterable[bytes]) -> Device:
@@ -177,7 +221,7 @@ def merge(payloads: Iterable[bytes]) -> Device:
     first: Attributes | None = None
     peers: dict[bytes, tuple[Attributes, list[Allowed]]] = {}
     for payload in payloads:
-        found = Attributes(generic.body(payload))
+        found = Attributes(body(payload))
         first = first or found
         _collect(peers, found.raw(_PEERS) or b"")
     index = None if first is None else first.u32(_INDEX)
@@ -282,7 +326,7 @@ def requests(
         parts.append(u16(_LISTEN_PORT, listen_port))
     if fwmark is not None:
         parts.append(u32(_FWMARK, fwmark))
-    head = generic.header(SET, VERSION) + u32(_INDEX, index)
+    head = header(SET, VERSION) + u32(_INDEX, index)
     lists = _lists(piece for change in peers for piece in _pieces(change))
     first, *others = lists or [b""]
     return [head + b"".join(parts) + first, *(head + other for other in others)]
@@ -318,7 +362,7 @@ def _pieces(change: PeerChange) -> Iterator[bytes]:
     if change.keepalive is not None:
         parts.append(u16(_PEER_KEEPALIVE, change.keepalive))
     head = b"".join(parts)
-    # Somebody may remove the peer between two messages: what follows must not bring half of it back.
+    # A program may remove the peer between two messages: what follows must not bring half of it back.
     further = raw(_PEER_KEY, change.public_key) + u32(_PEER_FLAGS, _UPDATE_ONLY)
     networks: list[bytes] = []
     size = 0

@@ -6,9 +6,9 @@ from ...cni.lazy import lazily
 
 if TYPE_CHECKING:
     from .address import Address
-    from .base import Departure, LinkName, Object, Scope, Undo, Where
-    from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
+    from .base import LinkDeletion, LinkName, Object, Scope, Undo, Where
     from .link import LinkObject
+    from .link_types import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
     from .neighbour import Forwarding, Neighbour
     from .nft import NftTable
     from .nft_chain import NftChain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .wireguard import WireguardDevice, WireguardPeer
 
 __all__ = [
-    "Address", "AnyObject", "Bridge", "BridgePort", "Departure", "Dummy", "Forwarding", "Hop", "Ifb",
+    "Address", "AnyObject", "Bridge", "BridgePort", "LinkDeletion", "Dummy", "Forwarding", "Hop", "Ifb",
     "Ingress", "LinkName", "LinkObject", "Macvlan", "Neighbour", "NftChain", "NftElement", "NftTable",
     "Object", "PortVlan", "Redirect", "Route", "Rule", "Scope", "Shaper", "Sysctl", "Tap", "Undo", "Up",
     "Veth", "Vlan", "Vrf", "VrfMember", "Vxlan", "Where", "WireguardDevice", "WireguardPeer",
@@ -36,9 +36,9 @@ if not TYPE_CHECKING:
         __name__,
         {
             "address": ("Address",),
-            "base": ("Departure", "LinkName", "Object", "Scope", "Undo", "Where"),
-            "kinds": ("Bridge", "Dummy", "Ifb", "Macvlan", "Vlan", "Vrf", "Vxlan"),
+            "base": ("LinkDeletion", "LinkName", "Object", "Scope", "Undo", "Where"),
             "link": ("LinkObject",),
+            "link_types": ("Bridge", "Dummy", "Ifb", "Macvlan", "Vlan", "Vrf", "Vxlan"),
             "neighbour": ("Forwarding", "Neighbour"),
             "nft": ("NftTable",),
             "nft_chain": ("NftChain",),

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
-from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, InvalidObject, Refused
+from ..errors import ABSENT, Conflict, Difference, InvalidObject, Refused, compare, missing
 from ..namespace import Namespace
 from ..netlink import address as wire
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
 from ..values import family_of, packed_cidr, require_link_name, shown_ip
 from .base import LinkName, Object, Scope, Undo
 from .link import name_of
@@ -47,7 +46,7 @@ class Address(Object, frozen=True, tag="address"):
     def rests_on(self) -> Iterable[LinkName]:
         return ((self.on, self.link),)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         packed, prefix = packed_cidr(self.address)
         flags = wire.NODAD if len(packed) == 16 else 0
         if not self.prefix_route:
@@ -82,7 +81,7 @@ class Address(Object, frozen=True, tag="address"):
     def check(self, scope: Scope) -> list[Difference]:
         return self.compared(self._find(scope))
 
-    def _find(self, scope: Scope) -> wire.Address | None:
+    def _find(self, scope: Scope) -> wire.AddressRecord | None:
         connection = scope.at(self.on).route
         packed, prefix = packed_cidr(self.address)
         try:
@@ -94,7 +93,7 @@ class Address(Object, frozen=True, tag="address"):
         same = [one for one in map(wire.decode, listed) if one.address == shown_ip(packed)]
         return next((one for one in same if one.prefix == prefix), next(iter(same), None))
 
-    def compared(self, found: wire.Address | None) -> list[Difference]:
+    def compared(self, found: wire.AddressRecord | None) -> list[Difference]:
         if found is None:
             return missing(self.label)
         return compare(
@@ -107,7 +106,7 @@ class Address(Object, frozen=True, tag="address"):
         )
 
     def remove(self, scope: Scope) -> None:
-        """Takes away our own only; an equal one that somebody else made stays."""
+        """Removes our own only; an equal one that another program made stays."""
         found = self._find(scope)
         if found is None or (found.protocol != PROTOCOL and _kernel_tells_who()):
             return
@@ -134,7 +133,7 @@ class Address(Object, frozen=True, tag="address"):
         return written(namespace, f"net/ipv4/conf/{name_of(namespace, index)}/promote_secondaries", "1")
 
 
-def _candidates(connection: Connection, index: int, packed: bytes) -> list[bytes]:
+def _candidates(connection: NetlinkConnection, index: int, packed: bytes) -> list[bytes]:
     """What may be the address. Of thousands on a link, the others are not worth decoding."""
     if family_of(packed) == socket.AF_INET6:
         found = connection.ask(wire.GET, wire.of_link(index, socket.AF_INET6, packed))

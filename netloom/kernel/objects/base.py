@@ -8,10 +8,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
-from ..difference import Difference
-from ..errors import ABSENT, Conflict, InvalidPlan, Refused
+from ..errors import ABSENT, Conflict, Difference, InvalidPlan, Refused
 from ..namespace import Namespace
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
 from ..netlink.message import CREATE, EXCLUSIVE
 
 Where: TypeAlias = Literal["host", "attachment"]
@@ -19,8 +18,8 @@ Where: TypeAlias = Literal["host", "attachment"]
 LinkName: TypeAlias = tuple[Where, str]
 
 
-class Departure(Struct, frozen=True):
-    """A link that has to go. Whoever runs the plan sees to it: alone, or with others as one group."""
+class LinkDeletion(Struct, frozen=True):
+    """A link to delete. The runner of the plan deletes it: alone, or with others as one group."""
 
     namespace: Namespace
     index: int
@@ -28,7 +27,7 @@ class Departure(Struct, frozen=True):
 
 
 # Takes back one `apply`, exactly: what was there before is there again.
-Undo: TypeAlias = Callable[[], Departure | None]
+Undo: TypeAlias = Callable[[], LinkDeletion | None]
 
 
 class Scope:
@@ -80,7 +79,7 @@ class Object(
     def check(self, scope: Scope) -> list[Difference]:
         raise NotImplementedError
 
-    def remove(self, scope: Scope) -> Departure | None:
+    def remove(self, scope: Scope) -> LinkDeletion | None:
         raise NotImplementedError
 
     def settle(self, scope: Scope) -> None:
@@ -105,7 +104,7 @@ class Object(
         self,
         scope: Scope,
         kind: int,
-        request: Callable[[Connection], bytes],
+        request: Callable[[NetlinkConnection], bytes],
         flags: int = CREATE | EXCLUSIVE,
     ) -> Undo | None:
         connection = scope.at(self.on).route
@@ -140,7 +139,7 @@ class Object(
             raise Conflict(differences)
         return not differences
 
-    def _delete(self, scope: Scope, kind: int, request: Callable[[Connection], bytes]) -> None:
+    def _delete(self, scope: Scope, kind: int, request: Callable[[NetlinkConnection], bytes]) -> None:
         connection = scope.at(self.on).route
         try:
             connection.change(kind, 0, request(connection))

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple
 
-from ..difference import Difference, compare, missing
-from ..errors import Conflict, KernelError, Refused, Unsupported
+from ..errors import Conflict, Difference, KernelError, Refused, Unsupported, compare, missing
 from ..namespace import Namespace
-from ..netlink import attributes, link
-from ..netlink.attributes import NOTHING, Attributes
-from ..netlink.connection import Connection
-from ..netlink.message import CREATE, EXCLUSIVE
+from ..netlink import link, message
+from ..netlink.connection import NetlinkConnection
+from ..netlink.message import CREATE, EXCLUSIVE, NOTHING, Attributes
 from ..values import require_link_name, require_mac, require_range
-from .base import Departure, LinkName, Object, Scope, Undo
+from .base import LinkDeletion, LinkName, Object, Scope, Undo
 
 # Links of this group ("nl") are ours: `ip link show group 1852571648`. Reapers, who remove links by
 # group, use others of the same upper half.
@@ -31,16 +29,16 @@ _SIOCGIFFLAGS = 0x8913
 _IFREQ = Struct("=16sH22x")
 
 
-class Form(NamedTuple):
+class AttributeForm(NamedTuple):
     build: Callable[[int, Any], bytes]
     read: Callable[[Attributes, int], Any]
 
 
-U16 = Form(attributes.u16, Attributes.u16)
-U16BE = Form(attributes.u16be, lambda found, number: int.from_bytes(found.raw(number) or b"", "big"))
-U32 = Form(attributes.u32, Attributes.u32)
-FLAG = Form(
-    lambda number, value: attributes.u8(number, int(value)), lambda found, number: bool(found.u8(number))
+U16 = AttributeForm(message.u16, Attributes.u16)
+U16BE = AttributeForm(message.u16be, lambda found, number: int.from_bytes(found.raw(number) or b"", "big"))
+U32 = AttributeForm(message.u32, Attributes.u32)
+FLAG = AttributeForm(
+    lambda number, value: message.u8(number, int(value)), lambda found, number: bool(found.u8(number))
 )
 
 
@@ -49,7 +47,7 @@ class Data(NamedTuple):
 
     field: str
     number: int
-    form: Form
+    form: AttributeForm
     identity: bool = False
 
 
@@ -107,7 +105,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
             taken = refused.explanation or "taken by another link"
             raise Conflict(compare(self.label, ("place", "free", taken)))
         if self._keep(scope) is None and is_ours(found) and found.group != GROUP:
-            # Somebody began to remove it and did not get to it.
+            # A process began to remove it and did not finish.
             connection = scope.at(self.on).route
             connection.change(link.SET, 0, link.change(found.index, link.properties(group=GROUP)))
         return None
@@ -115,7 +113,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
     def creation(self, scope: Scope) -> bytes:
         return link.create(self.kind, self._common(scope.at(self.on).route), self.data(scope))
 
-    def _common(self, connection: Connection) -> bytes:
+    def _common(self, connection: NetlinkConnection) -> bytes:
         parent = self.parent_name()
         return link.properties(
             name=self._name,
@@ -186,7 +184,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
                 fields.append((entry.field, wanted, entry.form.read(data, entry.number)))
         return compare(self.label, *fields)
 
-    def remove(self, scope: Scope) -> Departure | None:
+    def remove(self, scope: Scope) -> LinkDeletion | None:
         namespace = scope.at(self.on)
         found = find(namespace, self._name)
         if found is None:
@@ -196,10 +194,10 @@ class LinkObject(Object, frozen=True, kw_only=True):
             strange = compare(self.label, ("owner", "netloom", f"group {found.group}"))
         if strange:
             raise Conflict(strange)
-        return Departure(namespace, found.index, self.label)
+        return LinkDeletion(namespace, found.index, self.label)
 
 
-def is_ours(found: link.Link | link.Entry) -> bool:
+def is_ours(found: link.Link | link.LinkEntry) -> bool:
     """Whether netloom made it."""
     return (found.group or 0) >> 16 == GROUP >> 16
 
@@ -215,8 +213,8 @@ def find(namespace: Namespace, name: str) -> link.Link | None:
     return None if payload is None else link.decode(payload)
 
 
-def link_names(namespace: Namespace) -> dict[str, link.Entry]:
-    """Our links by name, in one question, for whoever compares many: also those on their way out.
+def link_names(namespace: Namespace) -> dict[str, link.LinkEntry]:
+    """Our links by name, in one question, to compare many: also those on their way out.
 
     The kernel cannot be asked for a group, so it lists all there are: 9 ms for 1,000.
     """

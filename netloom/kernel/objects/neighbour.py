@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 
-from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, InvalidObject, KernelError, Refused
+from ..errors import ABSENT, Conflict, Difference, InvalidObject, KernelError, Refused, compare, missing
 from ..namespace import Namespace
 from ..netlink import link
 from ..netlink import neighbour as wire
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
 from ..netlink.message import APPEND, CREATE, EXCLUSIVE, REPLACE
 from ..values import family_of, packed_ip, require_link_name, require_mac, require_range, shown_ip
 from .base import LinkName, Object, Scope, Undo
@@ -40,7 +39,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
     def rests_on(self) -> Iterable[LinkName]:
         return ((self.on, self.link),)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         packed = packed_ip(self.address)
         index = connection.index(self.link)
         # A proxy that is not permanent goes when the link loses its carrier.
@@ -72,7 +71,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
             raise KernelError(f"cannot add {self.label}: it is a link without neighbours", errno=errno.EINVAL)
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """What the kernel has only learned may be replaced; what somebody has set may not."""
+        """What the kernel has only learned may be replaced; what a program has set may not."""
         found = self._find(scope)
         if found is not None and (found.state & (wire.PERMANENT | wire.NOARP) or found.flags & wire.LEARNED):
             return super()._keep(scope)
@@ -90,7 +89,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
             ("state", "permanent", _shown_state(found)),
         )
 
-    def _find(self, scope: Scope) -> wire.Neighbour | None:
+    def _find(self, scope: Scope) -> wire.NeighbourRecord | None:
         connection = scope.at(self.on).route
         packed = packed_ip(self.address)
         try:
@@ -107,7 +106,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         return None if payload is None else wire.decode(payload)
 
     def remove(self, scope: Scope) -> None:
-        """Takes away our own only; an equal one that somebody else made stays."""
+        """Removes our own only; an equal one that another program made stays."""
         found = self._find(scope)
         if found is None or (self.mac is not None and not found.state & wire.PERMANENT):
             return
@@ -148,7 +147,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
     def rests_on(self) -> Iterable[LinkName]:
         return ((self.on, self.link),)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         far = None if self.via is None else packed_ip(self.via)
         return wire.build(
             wire.AF_BRIDGE,
@@ -205,12 +204,12 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             ("state", "static", self._state(one)),
         )
 
-    def _state(self, entry: wire.Neighbour) -> str:
+    def _state(self, entry: wire.NeighbourRecord) -> str:
         if self.via is None and entry.state & wire.PERMANENT:
             return "the port's own"
         return "static" if _is_set(entry) else "learned"
 
-    def _find(self, scope: Scope) -> list[wire.Neighbour]:
+    def _find(self, scope: Scope) -> list[wire.NeighbourRecord]:
         connection = scope.at(self.on).route
         try:
             index = connection.index(self.link)
@@ -234,12 +233,12 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             self._delete(scope, wire.DELETE, self._request)
 
 
-def _shown_state(entry: wire.Neighbour) -> str:
+def _shown_state(entry: wire.NeighbourRecord) -> str:
     if entry.state & wire.PERMANENT:
         return "permanent"
     return "set without ARP" if entry.state & wire.NOARP else "learned"
 
 
-def _is_set(entry: wire.Neighbour) -> bool:
-    """By somebody, and not learned."""
+def _is_set(entry: wire.NeighbourRecord) -> bool:
+    """Set by a program, and not learned."""
     return bool(entry.state & (wire.PERMANENT | wire.NOARP)) and not entry.flags & wire.LEARNED

@@ -12,15 +12,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..difference import Difference, compare, missing
-from ..errors import Conflict, InvalidObject, KernelError
+from ..errors import Conflict, Difference, InvalidObject, KernelError, compare, missing
 from ..namespace import Namespace
-from ..netlink import nftables
+from ..netlink import nft_elements, nftables
 from ..nft import NftError, require_name, words_of
 from .base import Object, Scope, Undo
-from .nft_chain import NftChain
+from .nft_chain import OWNER, Family, NftChain, is_ours
 from .nft_element import NftElement
-from .nft_owner import OWNER, Family, is_ours
 
 __all__ = ["OWNER", "NftTable", "lay_down"]
 
@@ -94,9 +92,9 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         return lambda: self.remove(scope)
 
     def _comments(self, namespace: Namespace) -> dict[Family, str]:
-        """Of those that are there; "nobody" if one has none."""
+        """Of those that are there; "unknown" for a table without a comment."""
         found = {it: nftables.read_table(namespace.netfilter, it, self.name) for it in self.bodies}
-        return {family: comment or "nobody" for family, comment in found.items() if comment is not None}
+        return {family: comment or "unknown" for family, comment in found.items() if comment is not None}
 
     def check(self, scope: Scope) -> list[Difference]:
         namespace = scope.at(self.on)
@@ -134,7 +132,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         """
         element.packed(self._set_of(element, chains))
 
-    def _set_of(self, element: NftElement, chains: Mapping[str, NftChain]) -> nftables.Set | None:
+    def _set_of(self, element: NftElement, chains: Mapping[str, NftChain]) -> nft_elements.Set | None:
         """What the element's set is made of. Whether it fits there is the caller's to see."""
         if (element.on, element.family, element.table) != (self.on, self.family, self.name):
             raise InvalidObject(f"{element.label} is not of {self.label}")
@@ -177,7 +175,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
                 namespace.nft.run("".join(f"delete table {it} {self.name}\n" for it in comments))
                 return
             except NftError as refused:
-                # Somebody else may have taken it away just now.
+                # Another program may have removed it just now.
                 if last or refused.errno != errno.ENOENT:
                     raise KernelError(f"cannot remove {self.label}: {refused}", errno=refused.errno) from None
 
@@ -186,7 +184,7 @@ class _Layout(NamedTuple):
     """What the kernel says of a table: what it compares equal by, its sets, and where verdicts can lead."""
 
     structure: dict[str, object]
-    sets: dict[str, nftables.Set | None]
+    sets: dict[str, nft_elements.Set | None]
     chains: frozenset[str]
 
 
@@ -201,7 +199,7 @@ def _canonical(table: NftTable) -> _Layout:
         scratch.nft.run(table._text)
         structure = table._structure(scratch, beside=())
         named = [part.removeprefix("set ") for part in structure if part.startswith("set ")]
-        sets = {one: nftables.read_set(scratch.netfilter, *place, one) for one in named}
+        sets = {one: nft_elements.read_set(scratch.netfilter, *place, one) for one in named}
         chains = nftables.read_plain_chains(scratch.netfilter, *place)
     for part in structure:
         what, _, name = part.partition(" ")
@@ -219,11 +217,11 @@ def _compared(wanted: object, found: object) -> tuple[str, str]:
 def lay_down(namespace: Namespace, table: NftTable, contents: Iterable[NftChain | NftElement]) -> None:
     """A table with its contents in place of the one that we had there, if any, all in one transaction.
 
-    For a table that somebody has flushed, or that an older version of us made: no packet ever meets it
+    For a table that was flushed, or that an older version of us made: no packet ever meets it
     without its contents, and if anything is wrong, all stays as it was. Chains may be given often.
     """
     additions = _additions(table, contents)
-    # To create it, and not only to add to it, says that nobody else's may be there.
+    # To create it, and not only to add to it, says that no other table may be there.
     creation = "".join(
         f'create table {family} {table.name} {{\ncomment "{table.comment}"\n}}\n'
         f"table {family} {table.name} {{\n{body}\n}}\n"

@@ -9,14 +9,27 @@ from __future__ import annotations
 import errno
 import re
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
-from ..difference import Difference, compare, missing
-from ..errors import Conflict, InvalidObject, KernelError, Refused
+from ..errors import Conflict, Difference, InvalidObject, KernelError, Refused, compare, missing
 from ..namespace import Namespace
-from ..netlink import nftables
+from ..netlink import nft_elements, nftables
 from ..nft import NftError, require_name, words_of
 from .base import Object, Scope, Undo
-from .nft_owner import Family, is_ours
+
+Family: TypeAlias = Literal["inet", "ip", "ip6", "arp", "bridge", "netdev"]
+
+# A table whose comment begins so is ours. What follows says which plan's it is.
+OWNER = "made by netloom"
+
+
+def is_ours(namespace: Namespace, family: Family, table: str) -> bool:
+    """Whether our table is there. One without our comment is a `Conflict`, and stays untouched."""
+    comment = nftables.read_table(namespace.netfilter, family, table)
+    if comment is not None and not comment.startswith(OWNER):
+        raise Conflict(compare(f"nft table {family} {table}", ("owner", OWNER, comment or "unknown")))
+    return comment is not None
+
 
 _UNPRINTABLE = re.compile(r"[\0-\x1f\x7f]")
 _BEYOND_A_RULE = re.compile(r"[;{}#\\$]")
@@ -57,9 +70,9 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
         return f"{members}create chain {place}\n{rules}"
 
     @property
-    def layout(self) -> nftables.Set | None:
+    def layout(self) -> nft_elements.Set | None:
         """Of the set of its members, if it has one."""
-        return nftables.plain_set(self.members)
+        return nft_elements.plain_set(self.members)
 
     def apply(self, scope: Scope) -> Undo | None:
         namespace = scope.at(self.on)
@@ -89,7 +102,7 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
         return self._compared(self._found(scope))
 
     def _found(self, scope: Scope) -> nftables.Chain | None:
-        """As planned, or what two looks have seen: in between, somebody may have changed it."""
+        """As planned, or what two reads have seen: a program may have changed it in between."""
         former: nftables.Chain | None = None
         for _ in range(_LOOKS):
             found = self._look(scope)
@@ -127,7 +140,7 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
             ) from None
 
     def remove(self, scope: Scope) -> None:
-        """It stays while somebody leads to it, which is asked: a refusal costs the kernel 10 ms."""
+        """It stays while a rule leads to it. That is asked first: a refusal costs the kernel 10 ms."""
         namespace = scope.at(self.on)
         for last in (False, True):
             found = self._look(scope)
@@ -148,7 +161,7 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
             except Refused as refused:
                 if refused.errno == errno.EBUSY:
                     return
-                # Somebody else may have taken it away just now.
+                # Another program may have removed it just now.
                 if last or refused.errno != errno.ENOENT:
                     raise refused.during(f"cannot remove {self.label}") from None
 
@@ -178,7 +191,7 @@ def _canonical(chain: NftChain) -> nftables.Chain:
 def _require_rules(name: str, rules: tuple[str, ...], members: str) -> None:
     """Plans of many attachments have the same ones."""
     what = f"a rule of chain {name}"
-    if members and nftables.plain_set(members) is None:
+    if members and nft_elements.plain_set(members) is None:
         raise InvalidObject(f"chain {name} cannot have members of type {members[:80]!r}")
     for rule in rules:
         words = words_of(rule, what)

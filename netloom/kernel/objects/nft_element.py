@@ -7,14 +7,13 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ..difference import Difference, compare, missing
-from ..errors import Conflict, InvalidObject, KernelError, Refused
+from ..errors import Conflict, Difference, InvalidObject, KernelError, Refused, compare, missing
 from ..namespace import Namespace
-from ..netlink import nftables
+from ..netlink import nft_elements
 from ..netlink.nft_types import pack, show
 from ..nft import quoted, require_name
 from .base import Object, Scope, Undo
-from .nft_owner import Family, is_ours
+from .nft_chain import Family, is_ours
 
 _VERDICT = re.compile(r"(?:accept|drop|continue|return|(?:jump|goto) ([A-Za-z_][A-Za-z0-9_.-]{0,127}))")
 
@@ -71,14 +70,14 @@ class NftElement(Object, frozen=True, tag="nft-element"):
                 items = [element._item_of(namespace) for element in elements]
                 fresh = {item: None for number, item in enumerate(items) if number not in kept}
                 if fresh:
-                    nftables.change_elements(namespace.netfilter, nftables.NEW_ELEMENT, list(fresh))
+                    nft_elements.change_elements(namespace.netfilter, nft_elements.NEW_ELEMENT, list(fresh))
                 first = {item: number for number, item in reversed(list(enumerate(items)))}
                 return [
                     None if number in kept or first[items[number]] != number else element._undo(scope)
                     for number, element in enumerate(elements)
                 ]
             except Refused as refused:
-                # What we knew of the table may be wrong by now, or some of them are there.
+                # What we knew of the table may be outdated, or some elements are there already.
                 if attempt == 2 or refused.errno not in (errno.EEXIST, errno.ENOENT, errno.EINVAL):
                     raise _explained("add", elements, refused) from None
                 some_are_there = attempt == 1 or refused.errno == errno.EEXIST
@@ -87,22 +86,22 @@ class NftElement(Object, frozen=True, tag="nft-element"):
                 kept = {number for number, element in enumerate(elements) if element._is_there(scope)}
         raise AssertionError("the last attempt returns or raises")
 
-    def _item_of(self, namespace: Namespace) -> nftables.Item:
+    def _item_of(self, namespace: Namespace) -> nft_elements.Item:
         """As the kernel has it, for a set of a table that is ours.
 
         What a set is made of is asked once. It may be out of date: then the kernel refuses the element.
         """
         of = namespace.findings.get(("set", *self.place))
-        if isinstance(of, nftables.Set):
+        if isinstance(of, nft_elements.Set):
             return self.packed(of)
         is_ours(namespace, self.family, self.table)
-        of = nftables.read_set(namespace.netfilter, *self.place)
+        of = nft_elements.read_set(namespace.netfilter, *self.place)
         item = self.packed(of)
         namespace.findings["set", *self.place] = of
         return item
 
-    def packed(self, of: nftables.Set | None) -> nftables.Item:
-        """For a set of such a layout, or None if there is none. Raises what keeps it from being there.
+    def packed(self, of: nft_elements.Set | None) -> nft_elements.Item:
+        """For a set of such a layout, or None if there is no element. Raises what keeps it from being there.
 
         What libnftables would take for a name and look up, or what we could not find again, is refused.
         """
@@ -114,12 +113,12 @@ class NftElement(Object, frozen=True, tag="nft-element"):
             wanted = "a verdict" if of.verdicts else "a value" if of.is_map else "neither value nor verdict"
             raise InvalidObject(f"{self.label}: elements of this set have {wanted}")
         try:
-            data = nftables.data_of(of, self.value, self.verdict)
-            return nftables.Item(self.place, pack(of.key, self.key), data)
+            data = nft_elements.data_of(of, self.value, self.verdict)
+            return nft_elements.Item(self.place, pack(of.key, self.key), data)
         except InvalidObject as wrong:
             raise InvalidObject(f"{self.label}: {wrong}") from None
 
-    def spelled(self, of: nftables.Set | None) -> str:
+    def spelled(self, of: nft_elements.Set | None) -> str:
         """In nft's language, for a set of such a layout."""
         item = self.packed(of)
         assert of is not None
@@ -136,20 +135,20 @@ class NftElement(Object, frozen=True, tag="nft-element"):
     def check(self, scope: Scope) -> list[Difference]:
         namespace = scope.at(self.on)
         of = namespace.findings.get(("set", *self.place))
-        if isinstance(of, nftables.Set):
+        if isinstance(of, nft_elements.Set):
             with suppress(KernelError):
                 differences = self._compared(of, namespace)
                 if not differences:
                     return []
         # What we knew of the set may be out of date.
-        of = nftables.read_set(namespace.netfilter, *self.place)
+        of = nft_elements.read_set(namespace.netfilter, *self.place)
         if of is None or of.key is None or of.interval:
             return missing(self.label)  # such a set never took it from us
         return self._compared(of, namespace)
 
-    def _compared(self, of: nftables.Set, namespace: Namespace) -> list[Difference]:
+    def _compared(self, of: nft_elements.Set, namespace: Namespace) -> list[Difference]:
         try:
-            found = nftables.read_element(namespace.netfilter, *self.place, of, self.key)
+            found = nft_elements.read_element(namespace.netfilter, *self.place, of, self.key)
             wanted = self.value and show(of.value or (), pack(of.value or (), self.value))
         except InvalidObject:
             return missing(self.label)
@@ -170,8 +169,8 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         # Nearly always, all are there as we made them. Of a plain set there is nothing to compare.
         with suppress(KernelError):
             items = dict.fromkeys(element._item_of(namespace) for element in elements)
-            if nftables.are_there(connection, [item for item in items if item.data]):
-                nftables.change_elements(connection, nftables.DELETE_ELEMENT, list(items))
+            if nft_elements.are_there(connection, [item for item in items if item.data]):
+                nft_elements.change_elements(connection, nft_elements.DELETE_ELEMENT, list(items))
                 return
         _remove_what_is_there(elements, scope)
 
@@ -183,20 +182,20 @@ def _remove_what_is_there(elements: Sequence[NftElement], scope: Scope) -> None:
     for last in (False, True):
         _forget(elements, namespace)
         strange = []
-        ours: dict[nftables.Item, None] = {}
+        ours: dict[nft_elements.Item, None] = {}
         for element in elements:
             differences = element.check(scope)
             if not differences:
-                with suppress(KernelError):  # the set is gone by now, and the element with it
+                with suppress(KernelError):  # the set is gone, and the element with it
                     ours[element._item_of(namespace)] = None
             elif differences[0].what == "different":
                 strange += differences
         try:
             if ours:
-                nftables.change_elements(namespace.netfilter, nftables.DELETE_ELEMENT, list(ours))
+                nft_elements.change_elements(namespace.netfilter, nft_elements.DELETE_ELEMENT, list(ours))
             break
         except Refused as refused:
-            # Somebody else may have taken one of them away just now.
+            # Another program may have removed one of them just now.
             if last or refused.errno != errno.ENOENT:
                 raise _explained("remove", elements, refused) from None
     if strange:

@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from msgspec import structs
 
-from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, Refused, Unsupported
+from ..errors import ABSENT, Conflict, Difference, Refused, Unsupported, compare, missing
 from ..netlink import bridge_vlan, link
-from ..netlink.attributes import NOTHING
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
+from ..netlink.message import NOTHING
 from ..values import require_link_name, require_range
 from .base import LinkName, Object, Scope, Undo
 from .link import FLAG, Data, find, is_ours, name_for
@@ -69,7 +68,7 @@ class _Member(Object, frozen=True, kw_only=True):
             raise refused.during(f"cannot set up {self.label}") from None
         return lambda: self.remove(scope)
 
-    def _set_port(self, connection: Connection, index: int) -> None:
+    def _set_port(self, connection: NetlinkConnection, index: int) -> None:
         data = self._port_data()
         if data:
             connection.change(link.NEW, 0, link.change_port(index, self.master_kind, data))
@@ -132,7 +131,7 @@ class BridgePort(_Member, frozen=True, tag="bridge-port"):
         return self.bridge
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """Whoever put our link there may have died before it set the flags: then that is finished here."""
+        """The process that put our link there may have died before it set the flags: then this sets them."""
         found = find(scope.at(self.on), self.link)
         differences = self.check(scope)
         untouched = all(_DEFAULTS.get(one.field or "") == one.found for one in differences)
@@ -145,7 +144,7 @@ class BridgePort(_Member, frozen=True, tag="bridge-port"):
         return lambda: structs.replace(self, **former)._set_port(connection, found.index)
 
 
-# What a port has that nobody has touched, as differences show it.
+# The kernel's defaults for a port, as differences show them.
 _DEFAULTS = {
     "hairpin": "off", "isolated": "off", "learning": "on", "flood": "on", "neighbour_suppression": "off",
 }  # fmt: skip
@@ -191,7 +190,7 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
     def rests_on(self) -> Iterable[LinkName]:
         return ((self.on, self.link),)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         return bridge_vlan.build(
             connection.index(self.link),
             bridge_vlan.Membership(self.vlan, self.pvid, self.untagged),

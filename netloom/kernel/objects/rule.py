@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 from typing import Literal
 
-from ..difference import Difference, missing
-from ..errors import InvalidObject
+from ..errors import Difference, InvalidObject, missing
 from ..netlink import rule as wire
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
 from ..netlink.message import CREATE
 from ..values import packed_network, require_link_name, require_range
 from .base import Object, Scope, Undo
@@ -62,10 +61,10 @@ class Rule(Object, frozen=True, tag="rule"):
     def title(self) -> str:
         return f"{self.family} rule {self.priority}"
 
-    def _wire(self) -> wire.Rule:
+    def _wire(self) -> wire.RuleRecord:
         # The kernel gives a mark a mask of all bits where none is given, and says so.
         mask = 0xFFFFFFFF if self.mark is not None and self.mask is None else self.mask
-        return wire.Rule(
+        return wire.RuleRecord(
             family=_FAMILIES[self.family],
             priority=self.priority,
             action=_ACTIONS[self.action],
@@ -112,7 +111,7 @@ class Rule(Object, frozen=True, tag="rule"):
             for payload in others:  # as it was listed, with what our records have no field for
                 connection.change(wire.NEW, CREATE, payload)
 
-    def _listed(self, connection: Connection) -> list[bytes]:
+    def _listed(self, connection: NetlinkConnection) -> list[bytes]:
         """The rules of our priority; all others are not worth decoding."""
         listed = connection.dump(wire.GET, wire.everything(_FAMILIES[self.family]))
         return [payload for payload in listed if wire.may_have_priority(payload, self.priority)]
@@ -122,12 +121,12 @@ class Rule(Object, frozen=True, tag="rule"):
         rules = map(wire.decode, payloads)
         return any(one.protocol == PROTOCOL and _comparable(one) == wanted for one in rules)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         del connection  # rules name links by name
         return wire.build(self._wire())
 
 
-def is_equal(rule: Rule, found: wire.Rule) -> bool:
+def is_equal(rule: Rule, found: wire.RuleRecord) -> bool:
     """Whether one that was listed is as this one says."""
     return found.priority == rule.priority and _comparable(found) == _comparable(rule._wire())
 
@@ -138,7 +137,7 @@ def _network(text: str | None) -> tuple[bytes, int] | None:
     return network if network and network[1] else None
 
 
-def _comparable(rule: wire.Rule) -> tuple[object, ...]:
+def _comparable(rule: wire.RuleRecord) -> tuple[object, ...]:
     """Without what may differ between equal rules: who made it. One with more to it equals none of ours."""
     return (
         rule.more,

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 from ...cni.names import shortened
-from ..difference import Difference, compare, missing
-from ..errors import InvalidObject, KernelError, SysctlError
+from ..errors import Difference, InvalidObject, KernelError, SysctlError, compare, missing
 from ..namespace import Namespace
 from ..values import is_passable
 from .base import LinkName, Object, Scope, Undo

@@ -7,10 +7,9 @@ import os
 from struct import Struct
 from typing import ClassVar
 
-from ..difference import Difference, compare
-from ..errors import KernelError, Refused, Unsupported
+from ..errors import Difference, KernelError, Refused, Unsupported, compare
 from ..netlink import link
-from ..netlink.attributes import NOTHING
+from ..netlink.message import NOTHING
 from ..values import require_range
 from .base import Scope, Undo
 from .link import GROUP, LinkObject, find

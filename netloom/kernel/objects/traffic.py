@@ -8,11 +8,20 @@ from typing import ClassVar, Literal
 
 from msgspec import structs
 
-from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Conflict, InvalidObject, KernelError, Refused, Unsupported
+from ..errors import (
+    ABSENT,
+    Conflict,
+    Difference,
+    InvalidObject,
+    KernelError,
+    Refused,
+    Unsupported,
+    compare,
+    missing,
+)
 from ..netlink import filter as filters
 from ..netlink import qdisc
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
 from ..netlink.message import CREATE, EXCLUSIVE
 from ..values import require_link_name, require_range
 from .base import LinkName, Object, Scope, Undo
@@ -40,7 +49,7 @@ class Ingress(Object, frozen=True, tag="ingress"):
     def rests_on(self) -> Iterable[LinkName]:
         return ((self.on, self.link),)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         return qdisc.ingress(connection.index(self.link), self.kind)
 
     def apply(self, scope: Scope) -> Undo | None:
@@ -60,7 +69,7 @@ class Ingress(Object, frozen=True, tag="ingress"):
         return compare(self.label, ("kind", self.kind, found.kind))
 
     def remove(self, scope: Scope) -> None:
-        """Filters go with their hook, so somebody else's keep it."""
+        """Deleting the hook deletes its filters, so it stays while another program has filters there."""
         differences = self.check(scope)
         if differences and differences[0].what == "missing":
             return
@@ -208,7 +217,7 @@ class Shaper(Object, frozen=True, tag="shaper"):
     def rests_on(self) -> Iterable[LinkName]:
         return ((self.on, self.link),)
 
-    def _request(self, connection: Connection) -> bytes:
+    def _request(self, connection: NetlinkConnection) -> bytes:
         bucket = qdisc.TokenBucket(self.rate, self.burst, self.limit)
         return qdisc.token_bucket(connection.index(self.link), HANDLE, bucket)
 
@@ -252,7 +261,7 @@ class Shaper(Object, frozen=True, tag="shaper"):
 
 
 def _set_root(listed: Iterable[qdisc.Qdisc]) -> qdisc.Qdisc | None:
-    """The root qdisc that somebody set; the kernel's own have no handle."""
+    """The root qdisc that a program set; the kernel's own have no handle."""
     return next((one for one in listed if one.parent == qdisc.ROOT and one.handle), None)
 
 

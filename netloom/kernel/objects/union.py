@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .address import Address
-from .kinds import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
+from .link_types import Bridge, Dummy, Ifb, Macvlan, Vlan, Vrf, Vxlan
 from .neighbour import Forwarding, Neighbour
 from .nft import NftTable
 from .nft_chain import NftChain

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 
-from ..difference import Difference, compare, missing
-from ..errors import ABSENT, Refused
+from ..errors import ABSENT, Difference, Refused, compare, missing
 from ..namespace import Namespace
 from ..netlink import link
 from ..values import require_link_name
@@ -72,7 +71,7 @@ class Up(Object, frozen=True, tag="up"):
             request = link.change(connection.index(self.link), link.without_link_local())
             connection.change(link.SET, 0, request)
         except Refused as refused:
-            if refused.errno != errno.EAFNOSUPPORT:  # without IPv6 there is none
+            if refused.errno != errno.EAFNOSUPPORT:  # without IPv6 there is no such setting
                 raise refused.during(f"cannot switch link-local addresses of {self.link} off") from None
 
     def _is_up(self, namespace: Namespace) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from ..difference import Difference, compare
-from ..errors import Conflict, Refused
+from ..errors import Conflict, Difference, Refused, compare
 from ..netlink import link, nsid
-from ..netlink.connection import Connection
+from ..netlink.connection import NetlinkConnection
 from ..values import require_link_name, require_mac, require_range
-from .base import Departure, LinkName, Scope, Undo, Where
+from .base import LinkDeletion, LinkName, Scope, Undo, Where
 from .link import LinkObject, find
 
 
@@ -49,7 +48,7 @@ class Veth(LinkObject, frozen=True, tag="veth"):
     def makes(self) -> Iterable[LinkName]:
         return ((self.on, self.name), (self.peer_on, self.peer))
 
-    def _common(self, connection: Connection) -> bytes:
+    def _common(self, connection: NetlinkConnection) -> bytes:
         return super()._common(connection) + link.properties(queues=self.queues)
 
     def data(self, scope: Scope) -> bytes:
@@ -82,7 +81,7 @@ class Veth(LinkObject, frozen=True, tag="veth"):
         )
         return differences + compare(self.label, *(field for field in fields if field[1] is not None))
 
-    def remove(self, scope: Scope) -> Departure | None:
+    def remove(self, scope: Scope) -> LinkDeletion | None:
         departure = super().remove(scope)
         if departure is None or self.mac is not None or not scope.has(self.peer_on):
             return departure

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ...cni.names import shortened
-from ..difference import Difference, compare, missing
-from ..errors import Conflict, InvalidObject, KernelError, Refused
+from ..errors import Conflict, Difference, InvalidObject, KernelError, Refused, compare, missing
 from ..netlink import link, wireguard
 from ..values import (
     family_of,
@@ -26,7 +25,7 @@ from ..values import (
     require_range,
     shown_ip,
 )
-from .base import Departure, LinkName, Object, Scope, Undo
+from .base import LinkDeletion, LinkName, Object, Scope, Undo
 from .link import LinkObject, find
 
 _PATH_MAX = 4096
@@ -91,7 +90,7 @@ class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
             *compare(self.label, *(field for field in fields if field[1] is not None)),
         ]
 
-    def remove(self, scope: Scope) -> Departure | None:
+    def remove(self, scope: Scope) -> LinkDeletion | None:
         """Needs no key: without one on either side, that netloom made it has to do."""
         departure = super().remove(scope)
         if departure is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...kernel import Ifb, Ingress, Object, Plan, Redirect, Shaper, Up
 from ..names import queue_of
-from .wanted import Limit, Limits
+from .options import Limit, Limits
 
 # In seconds of the rate: what may come at once, and what may wait.
 _BURST = 0.02

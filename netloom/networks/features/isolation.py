@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...kernel import NftChain, NftElement, Plan
 from .. import table
-from .wanted import Isolation
+from .options import Isolation
 
 
 def chain(isolation: Isolation, network: str) -> NftChain | None:

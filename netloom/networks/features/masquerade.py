@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from ...kernel import NftChain, NftElement, Plan
 from .. import table
-from .wanted import Masquerade
+from .options import MasqueradeScope
 
 # Nobody answers to a group, so nobody needs to be told a sender that can be answered.
 _GROUPS = ("224.0.0.0/4", "ff00::/8")
 
 
-def chain(it: Masquerade, pools: Iterable[str]) -> NftChain:
+def chain(it: MasqueradeScope, pools: Iterable[str]) -> NftChain:
     """Of a network: networks that say the same share it."""
     kept = dict.fromkeys((*pools, *it.exceptions, *_GROUPS))
     rules = [f"{'ip6' if ':' in cidr else 'ip'} daddr {cidr} return" for cidr in kept if it.covers(cidr)]
@@ -25,7 +25,7 @@ def chain_of(rules: Sequence[str]) -> NftChain:
     return table.chain(table.name_of(table.LEAVE, "\n".join(rules)), rules)
 
 
-def elements(leave: NftChain, it: Masquerade, addresses: Iterable[str]) -> list[NftElement]:
+def elements(leave: NftChain, it: MasqueradeScope, addresses: Iterable[str]) -> list[NftElement]:
     return [
         table.element(table.LEAVING[":" in address], address, verdict=f"goto {leave.name}")
         for address in addresses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
@@ -14,10 +14,66 @@ from ...cni.names import shortened
 from ...kernel import InvalidObject
 from ...kernel.values import packed_ip, packed_network, shown_ip
 from .sysctls import IFNAME, is_allowed, path_of
-from .wanted import BOUNDLESS, FASTEST, SLOWEST, HostPort, Limit, Limits, Masquerade
 
 if TYPE_CHECKING:
-    from ..modes.routed import Assigned
+    from ..modes.base import Assigned
+
+
+Isolation: TypeAlias = Literal["none", "networks", "containers"]
+Protocol: TypeAlias = Literal["tcp", "udp", "sctp"]
+
+# As containers have it who were told "as much as you like": it would be seconds of no limit at all.
+BOUNDLESS = (1 << 31) - 1
+SLOWEST, FASTEST = 8_000, 400_000_000_000
+
+
+class Limit(Struct, frozen=True):
+    """Bits a second, and bits at once; without a burst, what suits the rate."""
+
+    rate: int
+    burst: int = 0
+
+
+class Limits(Struct, frozen=True):
+    """Of an attachment, as the container sees it: `ingress` is what it receives."""
+
+    ingress: Limit | None = None
+    egress: Limit | None = None
+
+
+class MasqueradeScope(Struct, frozen=True, kw_only=True):
+    """For which families, and what else than the pools sees containers by their own addresses."""
+
+    ipv4: bool = True
+    ipv6: bool = True
+    exceptions: tuple[str, ...] = ()
+
+    def covers(self, address: str) -> bool:
+        return self.ipv6 if ":" in address else self.ipv4
+
+
+class MappedPort(Struct, frozen=True, kw_only=True):
+    """A port of the host, and the container's address and port that it leads to; both of one family.
+
+    Without `host_ip`, all addresses of the host have it.
+    """
+
+    protocol: Protocol
+    host_port: int
+    ip: str
+    port: int
+    host_ip: str = ""
+
+    @property
+    def is_ipv6(self) -> bool:
+        return ":" in self.ip
+
+    def __str__(self) -> str:
+        host_ip = f"[{self.host_ip}]" if ":" in self.host_ip else self.host_ip
+        return (
+            f"{host_ip}:{self.host_port}/{self.protocol}" if host_ip else f"{self.host_port}/{self.protocol}"
+        )
+
 
 # Protocol, port, address of the host, and whether it is IPv6.
 Port: TypeAlias = tuple[str, int, str, bool]
@@ -42,7 +98,7 @@ class MasqueradeConfig(Struct, frozen=True, forbid_unknown_fields=True, rename={
     exceptions: tuple[str, ...] = ()
 
 
-class Bandwidth(Struct, frozen=True, rename="camel"):
+class BandwidthCapability(Struct, frozen=True, rename="camel"):
     """Bits, as the capability has it. 0: no limit."""
 
     ingress_rate: int = 0
@@ -51,7 +107,7 @@ class Bandwidth(Struct, frozen=True, rename="camel"):
     egress_burst: int = 0
 
 
-class BandwidthConfig(Bandwidth, frozen=True, forbid_unknown_fields=True):
+class BandwidthConfig(BandwidthCapability, frozen=True, forbid_unknown_fields=True):
     """Of a network."""
 
 
@@ -77,7 +133,7 @@ _DEEPEST = 4
 _NAMES = {
     name.lower(): name
     for name in (
-        *(field.encode_name for kind in (PortMapping, Bandwidth) for field in fields(kind)),
+        *(field.encode_name for kind in (PortMapping, BandwidthCapability) for field in fields(kind)),
         *("servers", "searches", "options"),
     )
 }
@@ -98,9 +154,9 @@ def as_named(value: Any, depth: int = _DEEPEST) -> Any:
     return renamed | {key: it for key, it in given.items() if key in renamed}
 
 
-def masquerade_of(said: bool | MasqueradeConfig) -> Masquerade | None:
+def masquerade_of(said: bool | MasqueradeConfig) -> MasqueradeScope | None:
     if isinstance(said, bool):
-        return Masquerade() if said else None
+        return MasqueradeScope() if said else None
     if len(said.exceptions) > _MOST_EXCEPTIONS:
         raise InvalidConfig(
             f"ipMasq.except has {len(said.exceptions)} ranges, and may have {_MOST_EXCEPTIONS}: join some"
@@ -112,7 +168,7 @@ def masquerade_of(said: bool | MasqueradeConfig) -> Masquerade | None:
             raise InvalidConfig(f"ipMasq.except: {cause}", discreet="ipMasq.except has no range") from None
     if not said.ipv4 and not said.ipv6:
         return None
-    return Masquerade(
+    return MasqueradeScope(
         ipv4=said.ipv4, ipv6=said.ipv6, exceptions=tuple(dict.fromkeys(map(_whole, said.exceptions)))
     )
 
@@ -156,10 +212,10 @@ def _host_ip(text: str) -> str:
     return shown_ip(packed)
 
 
-def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[HostPort, ...]:
+def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[MappedPort, ...]:
     """Each mapping in the families that it is for: that of its host's address, or all that there are."""
     first = {address.is_ipv4: address.ip for address in reversed(addresses)}
-    ports: dict[Port, HostPort] = {}
+    ports: dict[Port, MappedPort] = {}
     for it in mappings:
         wanted = (True, False) if not it.host_ip else (":" not in it.host_ip,)
         there = [first[ipv4] for ipv4 in wanted if ipv4 in first]
@@ -170,7 +226,7 @@ def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -
                 f"give the network an {family} pool, or map the port of an address of the other family",
             )
         for ip in there:
-            port = HostPort(
+            port = MappedPort(
                 protocol=it.protocol,  # type: ignore[arg-type]
                 host_port=it.host_port,
                 ip=ip,
@@ -183,7 +239,7 @@ def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -
     return tuple(ports.values())
 
 
-def limits_of(said: Bandwidth, runtime: Bandwidth | None) -> Limits:
+def limits_of(said: BandwidthCapability, runtime: BandwidthCapability | None) -> Limits:
     """What the runtime says of a direction goes before what the network says."""
     both = [it for it in (runtime, said) if it is not None]
     ingress = [_limit("ingress", it.ingress_rate, it.ingress_burst) for it in both]

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from ...kernel import NftElement, Plan
 from .. import table
-from .wanted import HostPort
+from .options import MappedPort
 
 
-def elements(ports: Iterable[HostPort]) -> list[NftElement]:
+def elements(ports: Iterable[MappedPort]) -> list[NftElement]:
     made: list[NftElement] = []
     for it in ports:
         key, value = (it.protocol, str(it.host_port)), (it.ip, str(it.port))
@@ -28,14 +28,14 @@ def elements(ports: Iterable[HostPort]) -> list[NftElement]:
     return made
 
 
-def of_plan(plan: Plan) -> list[HostPort]:
+def of_plan(plan: Plan) -> list[MappedPort]:
     """Those of an attachment."""
     return of_elements(it for it in plan.objects if isinstance(it, NftElement))
 
 
-def of_elements(elements: Iterable[NftElement]) -> list[HostPort]:
+def of_elements(elements: Iterable[NftElement]) -> list[MappedPort]:
     return [
-        HostPort(
+        MappedPort(
             protocol=it.key[-2],  # type: ignore[arg-type]
             host_port=int(it.key[-1]),
             ip=it.value[0],

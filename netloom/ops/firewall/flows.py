@@ -31,21 +31,20 @@ from ...kernel.netfilter.packet import (
     UNTRACKED,
     Hook,
     Layer,
-    Link,
     Packet,
+    PacketLink,
 )
 from ...kernel.netfilter.rules import BaseChain
 from ...kernel.netlink import address, link
-from ...kernel.netlink.attributes import ip_text
+from ...kernel.netlink.message import ip_text
 from ...kernel.uplink import gateway_of, uplink_of
-from ...networks.names import PREFIX
-from ...networks.table import HOST4, HOST6
+from ...networks.names import HOST4, HOST6, PREFIX
 
 Family: TypeAlias = Literal[4, 6]
 
 # Any two links of containers. No link of the host has such an index.
 CONTAINERS = f"{PREFIX}*"
-_ONE, _OTHER = Link(f"{PREFIX}00000000001", 0x7FFFFFF1), Link(f"{PREFIX}00000000002", 0x7FFFFFF2)
+_ONE, _OTHER = PacketLink(f"{PREFIX}00000000001", 0x7FFFFFF1), PacketLink(f"{PREFIX}00000000002", 0x7FFFFFF2)
 # Root servers: their addresses are nobody's own.
 _FAR_AWAY: Mapping[Family, str] = {4: "198.41.0.4", 6: "2001:503:ba3e::2:30"}
 _LENT: Mapping[Family, str] = {4: HOST4, 6: HOST6}
@@ -91,8 +90,8 @@ class Flow(Struct, frozen=True, kw_only=True):
     hooks: tuple[Hook, ...]
     source: Field
     destination: Field
-    iif: Link | None = None
-    oif: Link | None = None
+    iif: PacketLink | None = None
+    oif: PacketLink | None = None
     source_type: int = UNICAST
     destination_type: int = UNICAST
     protocol: int = TCP
@@ -104,7 +103,7 @@ class Flow(Struct, frozen=True, kw_only=True):
     arrives_for: Field | None = None
     leaves_from: Field | None = None
     # What the host sends to a host port is for the loopback until it is translated, and `output` sees that.
-    through: Link | None = None
+    through: PacketLink | None = None
     links: str = CONTAINERS
 
     def at(self, hook: Hook, priority: int) -> Packet:
@@ -136,13 +135,13 @@ class Flow(Struct, frozen=True, kw_only=True):
             nat=self.nat,
         )
 
-    def at_link(self, base: BaseChain, links: Sequence[Link]) -> Iterator[Flow]:
+    def at_link(self, base: BaseChain, links: Sequence[PacketLink]) -> Iterator[Flow]:
         """As it enters or leaves by each link of a chain of `ingress` or `egress`; nothing by other links.
 
         `links` are those of the host. What a container of any link sends may be sent by each of them.
         """
         end = "iif" if base.hook == "ingress" else "oif"
-        own: Link | None = getattr(self, end)
+        own: PacketLink | None = getattr(self, end)
         if own is None:
             return
         if base.is_of(own.name):
@@ -203,7 +202,7 @@ class Around(Struct, frozen=True):
     """
 
     pools: tuple[tuple[str, bool], ...]
-    uplinks: tuple[tuple[Family, Link], ...]
+    uplinks: tuple[tuple[Family, PacketLink], ...]
     addresses: tuple[tuple[Family, str], ...]
     gateways: tuple[tuple[Family, str], ...]
     has_ports: bool
@@ -215,7 +214,7 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
     for cidr, keeps_apart in pools:
         shared[cidr] = shared.get(cidr, False) or not keeps_apart
     families: tuple[Family, ...] = (4, 6)
-    uplinks: list[tuple[Family, Link]] = []
+    uplinks: list[tuple[Family, PacketLink]] = []
     gateways: list[tuple[Family, str]] = []
     for family in families:
         found = uplink_of(host, _SOCKET_FAMILIES[family])
@@ -237,22 +236,22 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
     )
 
 
-def _link(host: Namespace, name: str) -> tuple[Link, bool]:
+def _link(host: Namespace, name: str) -> tuple[PacketLink, bool]:
     """With whether neighbours have to be resolved on it."""
     answer = host.route.ask(link.GET, link.get_by_name(name))
     if answer is None:
         raise Refused(errno.ENODEV, context=f"link {name}")
     found = link.decode(answer)
-    return Link(found.name, found.index, found.hardware), found.resolves
+    return PacketLink(found.name, found.index, found.hardware), found.resolves
 
 
-def links_of(host: Namespace) -> list[Link]:
+def links_of(host: Namespace) -> list[PacketLink]:
     """Of containers."""
     listed = map(link.decode_entry, host.route.dump(link.GET, link.everything()))
-    return [Link(it.name, it.index) for it in listed if it.name.startswith(PREFIX)]
+    return [PacketLink(it.name, it.index) for it in listed if it.name.startswith(PREFIX)]
 
 
-def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
+def _address(host: Namespace, family: Family, uplink: PacketLink | None) -> str:
     """One that containers call the host by: that of the uplink if it has one."""
     try:
         listed = host.route.dump(address.GET, address.of_link(0, _SOCKET_FAMILIES[family]))
@@ -268,7 +267,7 @@ def _address(host: Namespace, family: Family, uplink: Link | None) -> str:
 
 def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
     """With a link, those of the container that has it."""
-    one = Link(link_of_one, _ONE.index) if link_of_one else _ONE
+    one = PacketLink(link_of_one, _ONE.index) if link_of_one else _ONE
     uplinks, addresses = dict(it.uplinks), dict(it.addresses)
     for cidr, may_talk in it.pools:
         network = ipaddress.ip_network(cidr, strict=False)
@@ -336,7 +335,7 @@ def neighbours_of(it: Around) -> Iterator[Flow]:
             yield from _discovery(shown, uplink, addresses[6], gateway)
 
 
-def _arp(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
+def _arp(shown: str, uplink: PacketLink, own: str, gateway: str) -> Iterator[Flow]:
     """Each asks for the other, and answers."""
     here, there = field_of(own), field_of(gateway) if gateway else Field.open(4)
     for operation in (ARP_REQUEST, ARP_REPLY):
@@ -362,7 +361,7 @@ def _arp(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
         )
 
 
-def _discovery(shown: str, uplink: Link, own: str, gateway: str) -> Iterator[Flow]:
+def _discovery(shown: str, uplink: PacketLink, own: str, gateway: str) -> Iterator[Flow]:
     """Each asks for the other, and answers. A host has more than one address to ask and to answer by."""
     anything = Field.open(16)
     question = Flow(
@@ -404,7 +403,7 @@ def _shown(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
 
 
 def _outside(
-    family: Family, shown: str, own: Field, one: Link, uplink: Link, *, has_ports: bool
+    family: Family, shown: str, own: Field, one: PacketLink, uplink: PacketLink, *, has_ports: bool
 ) -> Iterator[Flow]:
     far, anything = field_of(_FAR_AWAY[family]), Field.open(own.size)
     yield Flow(

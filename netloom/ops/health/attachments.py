@@ -8,7 +8,7 @@ from ...api.findings import Finding
 from ...cni import AttachmentKey
 from ...journal import Attachment
 from ...kernel import Difference, Plan
-from ..node.ways import Diverted
+from ..node.host import Diverted
 
 # What a running agent does by itself.
 BY_AGENT = (
@@ -29,6 +29,18 @@ def unreadable(key: AttachmentKey) -> Finding:
         subject=str(key),
         text=f"{key}: its plan cannot be read; it can only be deleted",
         next="detach it with its container, or with `netloom cni del`; `netloom ls --wide` has its names",
+    )
+
+
+def mode_unknown(row: Attachment, *, is_readable: bool) -> Finding:
+    """`is_readable`: its plan can be read, so that DEL removes what the plan says."""
+    deleted = "DEL removes what its plan says" if is_readable else "and its plan cannot be read: DEL fails"
+    return Finding(
+        code="mode-unknown",
+        severity="warning" if is_readable else "error",
+        subject=str(row.key),
+        text=f"{row.key}: this version does not know the mode {row.mode!r}; {deleted}",
+        next="run the version of netloom that made it, or a later one (`netloom --version`)",
     )
 
 

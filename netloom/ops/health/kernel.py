@@ -1,10 +1,14 @@
-"""Findings about the node's part of the kernel: its nft table, forwarding, MTU, and DELs that wait."""
+"""Findings about the node's part of the kernel: its nft table, forwarding, MTU and queued DELs, and the
+addresses that every node has, by which containers reach the host.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...api.findings import Finding
+from ...kernel import Difference, Route
+from ...networks import table
 from ...networks.table import TABLE
 
 _SHOWN = 3
@@ -30,6 +34,16 @@ def silent(why: str, subject: object = "") -> Finding:
         subject=str(subject),
         text=f"{about}{why}",
         next="the text ends with the kernel's own words; ask again with `netloom check`",
+    )
+
+
+def object_missing(label: str, why: str) -> Finding:
+    """An object of the node itself, which a mode needs. `why` is what the kernel says."""
+    return Finding(
+        code="node-object-missing",
+        subject=label,
+        text=f"the host lacks {label}, which its networks need: {why}",
+        next="remove what the message names; the agent tries again every second",
     )
 
 
@@ -74,3 +88,32 @@ def mtu_mismatch(network: str, uplink: str, mtu: int, larger: str, path: str = "
         text=f"MTU mismatch: uplink {uplink} is {mtu}, {larger}",
         next=advice,
     )
+
+
+ADDRESSES: dict[int, Route] = dict(zip((4, 6), table.OWN_ADDRESSES, strict=True))
+
+_LOST = {
+    4: "Host ports on 127.0.0.1 do not work, nor do containers that call their own host port or resolve "
+    "their next hop",
+    6: "Host ports on ::1 do not work, nor do containers that call their own host port over IPv6",
+}
+
+
+def address_missing(family: int, why: str) -> Finding:
+    """`why` is what the kernel says, as the end of a sentence."""
+    address = ADDRESSES[family].destination.partition("/")[0]
+    switch = ""
+    if family == 6:
+        switch = "if IPv6 is switched off on lo, `sysctl -w net.ipv6.conf.lo.disable_ipv6=0`; else "
+    return Finding(
+        code="node-address-missing",
+        subject=address,
+        text=f"the host does not have {address}, which every node of netloom has: {why}. {_LOST[family]}",
+        next=f"{switch}`ip route show table local` shows what is in its place: remove that; the agent adds "
+        "the address within a second",
+    )
+
+
+def is_local(differences: Sequence[Difference]) -> bool:
+    """Whether the host has the address after all, on another link than lo: it answers for it there, too."""
+    return all(it.what == "different" and it.field == "way" for it in differences)

@@ -1,10 +1,20 @@
-"""Findings about the networks of a node, as their files have them."""
+"""Findings about the files of a node's networks: what is wrong with ours, and which file runtimes take.
+
+The first file by name counts. containerd loads that one, and none at all if it cannot be loaded (go-cni gives
+up at the first bad one, and its `max_conf_num` is 1). CRI-O and podman log what they cannot load, and pass it
+over.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 
-from ...api.findings import Finding
+from ...api.findings import Finding, Severity
+from ...cni import CNIError, NetworkConfig
+from ...cni.config import network_from_plugin
+from ...cni.load import LISTS, SINGLE_PLUGINS, config_files, load_network_file, load_plugin_file
 from ...networks.host import Lack
 from ..node.networks import FILE
 
@@ -48,3 +58,124 @@ def host_lacks(network: str, lack: Lack) -> Finding:
         text=f"nothing can be attached to {network} now: {lack.text}",
         next=lack.next,
     )
+
+
+UNLOADABLE = "network-unloadable"
+_OTHERS = "CRI-O and podman pass it over"
+
+
+def of_first_file(directory: str, told: Collection[str] = ()) -> Iterator[Finding]:
+    """Of the one file that keeps containerd from every other. What others have `told` of is left to them."""
+    first = next(iter(_files(directory)), None)
+    why = "" if first is None or first in told else why_unloadable(first)
+    if first is not None and why:
+        yield _finding(
+            first,
+            f"{first} is the first file of {directory}, and cannot be loaded: {why}; containerd, which takes "
+            f"the first file only, has no network at all then, and starts no pod ({_OTHERS})",
+            "error" if _may_be_containerd() else "warning",
+        )
+
+
+def of_later_files(directory: str, told: Collection[str] = ()) -> Iterator[Finding]:
+    for path in _files(directory)[1:]:
+        why = "" if path in told else why_unloadable(path)
+        if why:
+            yield _finding(
+                path,
+                f"{path} cannot be loaded: {why}; containerd does not look at it, unless its max_conf_num is "
+                f"another than 1 ({_OTHERS})",
+                "warning",
+            )
+
+
+def of_files_before(ours: str) -> Iterator[Finding]:
+    """Of the network that runtimes take instead of this file's: of several before it, the first."""
+    found = {path: network for path in files_before(ours) if (network := _loadable(path)) is not None}
+    for path, network in list(found.items())[:1]:
+        more = f", as {len(found) - 1} more {'does' if len(found) == 2 else 'do'}" if len(found) > 1 else ""
+        yield Finding(
+            code="network-shadowed",
+            severity="warning",
+            subject=path,
+            text=f"{path} (network {network.name}) sorts before {os.path.basename(ours)}{more}: a runtime "
+            "that takes the first file of a directory, as containerd and CRI-O do, takes that one",
+            next=f"move it away if containers are to get netloom's ({_away(path)}), or rename one of the two",
+        )
+
+
+def of_same_name(names: Mapping[str, str]) -> Iterator[Finding]:
+    """Of networks, by their files, that have several."""
+    paths: dict[str, list[str]] = {}
+    for path, name in names.items():
+        paths.setdefault(name, []).append(path)
+    for name, found in paths.items():
+        if len(found) > 1:
+            yield Finding(
+                code="network-twice",
+                severity="warning",
+                subject=name,
+                text=f"network {name} has {len(found)} files: {', '.join(sorted(found))}",
+                next="remove all but one of them, or give each a `name` of its own",
+            )
+
+
+def files_before(path: str) -> list[str]:
+    directory, name = os.path.split(path)
+    return [it for it in _files(directory) if os.path.basename(it) < name]
+
+
+def load(path: str) -> NetworkConfig:
+    """As runtimes that go by the names of files load it."""
+    if path.endswith(LISTS):
+        return load_network_file(path)
+    return network_from_plugin(load_plugin_file(path))
+
+
+def why_unloadable(path: str) -> str:
+    """Empty if runtimes can load it."""
+    try:
+        load(path)
+    except CNIError as error:
+        return "; ".join(filter(None, (error.msg, error.details)))  # the context is the path
+    return ""
+
+
+def _loadable(path: str) -> NetworkConfig | None:
+    try:
+        return load(path)
+    except CNIError:
+        return None
+
+
+def _finding(path: str, text: str, severity: Severity) -> Finding:
+    return Finding(
+        code=UNLOADABLE,
+        severity=severity,
+        subject=path,
+        text=text,
+        next=f"move it away ({_away(path)}), or mend it; `netloom cni validate` checks every file",
+    )
+
+
+def _away(path: str) -> str:
+    from ...api.text import for_shell
+
+    free = (f"{path}.off{number or ''}" for number in count())
+    return f"`mv {for_shell(path)} {for_shell(next(it for it in free if not os.path.lexists(it)))}`"
+
+
+def _files(directory: str) -> list[str]:
+    """By name, whatever the ending. Runtimes, too, pass over what is a directory."""
+    try:
+        return sorted(config_files(directory, LISTS + SINGLE_PLUGINS), key=os.path.basename)
+    except CNIError:
+        return []  # which the node's report tells of
+
+
+def _may_be_containerd() -> bool:
+    """On a machine whose runtimes are all known, and none of them is it, nobody is kept from anything."""
+    from ..runtimes.runtimes import runtimes
+
+    found = runtimes()
+    return not found or any(it.name.startswith("containerd") for it in found)

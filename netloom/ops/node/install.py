@@ -16,11 +16,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...api.paths import receipt_of
 from ...cni.files import make_directories, read_document, sync_directory
 
 PLUGIN = "netloom"
-# In the state directory.
-RECEIPT = "installed.json"
 # Of files: how the plugin and the network's configuration are put there.
 EXECUTABLE = 0o755
 READABLE = 0o644
@@ -190,10 +189,6 @@ def receipt(state_dir: str) -> Receipt:
         return Receipt()
 
 
-def receipt_path(state_dir: str) -> str:
-    return os.path.join(state_dir, RECEIPT)
-
-
 def receipt_damage(state_dir: str) -> str | None:
     """Why it cannot be understood, if so. OSError: why it can be neither read nor replaced."""
     try:
@@ -206,7 +201,7 @@ def receipt_damage(state_dir: str) -> str | None:
 
 
 def _decoded(state_dir: str) -> Receipt:
-    path = receipt_path(state_dir)
+    path = receipt_of(state_dir)
     content = read(path)
     if content is None:
         if os.path.islink(path):  # its disk may not be mounted: what is written down there is not nothing
@@ -223,7 +218,7 @@ def _decoded(state_dir: str) -> Receipt:
 
 
 def keep_receipt(state_dir: str, kept: Receipt) -> None:
-    put(receipt_path(state_dir), msgspec.json.format(msgspec.json.encode(kept)), 0o600)
+    put(receipt_of(state_dir), msgspec.json.format(msgspec.json.encode(kept)), 0o600)
 
 
 def is_plugin(content: bytes) -> bool:

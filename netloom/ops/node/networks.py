@@ -1,11 +1,18 @@
-"""Networks of `type: netloom` among those that runtimes find in a directory."""
+"""Networks of `type: netloom` in the files that runtimes read, and the copies in the state directory."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ...api.findings import Finding
+from ...api.paths import networks_of
 from ...cni import (
     CNIError,
     Endpoint,
@@ -14,12 +21,172 @@ from ...cni import (
     PluginConfig,
     Problem,
     load_networks,
+    network_from_plugin,
     parse_network,
+    parse_plugin,
 )
+from ...cni.load import SINGLE_PLUGINS
 from ...cni.request import configuration, parameters
 from ...cni.skel import Request, judge_config, request_of
+from ...ipam import Pool, PoolConfig, parse_pools
 from ...networks.config import Network, hint, misspelled, network_of
-from .install import read
+from .install import Receipt, digest, put, read
+
+CODE = "network-file-missing"
+
+
+class Copy(Struct, frozen=True):
+    """A network's file as it was when it last worked. `is_restored`: the agent wrote it from this copy."""
+
+    name: str
+    path: str
+    content: str
+    is_restored: bool = False
+
+
+class _Store(Struct, frozen=True):
+    networks: tuple[Copy, ...] = ()
+
+
+class Missing(Struct, frozen=True):
+    """A network that no file has. `is_own`: `netloom up` configured it. `is_taken`: its path has a file."""
+
+    copy: Copy
+    is_own: bool
+    is_taken: bool
+
+
+def copies(state_dir: str) -> tuple[Copy, ...]:
+    """Empty if there is no store, or a damaged one: the agent writes another."""
+    try:
+        content = read(networks_of(state_dir))
+        return () if content is None else msgspec.json.decode(content, type=_Store).networks
+    except (OSError, ValueError, RecursionError):
+        return ()
+
+
+def keep_copies(state_dir: str, kept: Iterable[Copy]) -> None:
+    """For root alone: a network's file may hold secrets."""
+    put(networks_of(state_dir), msgspec.json.encode(_Store(tuple(kept))) + b"\n", 0o600)
+
+
+def keep_copy(state_dir: str, copy: Copy) -> None:
+    """In the place of the one that had its name."""
+    kept = copies(state_dir)
+    keep_copies(state_dir, [*(it for it in kept if it.name != copy.name), copy])
+
+
+def own_copy(known: Receipt, kept: Sequence[Copy]) -> Copy | None:
+    """Of the network that `netloom up` configured, also if somebody has given it another name since."""
+    by_name = (it for it in kept if it.name == known.network)
+    by_path = (it for it in kept if it.path in known.files)
+    return next(by_name, None) or next(by_path, None)
+
+
+def is_sound(copy: Copy) -> bool:
+    """Whether the agent would serve it: a copy may be of another version, or changed by hand."""
+    try:
+        config = _parsed(copy)
+        check_config(config)
+    except CNIError:
+        return False
+    return config.name == copy.name
+
+
+def _parsed(copy: Copy) -> NetworkConfig:
+    """As a runtime reads a file of that name: a list, or a single plugin."""
+    content = copy.content.encode()
+    if copy.path.endswith(SINGLE_PLUGINS):
+        return network_from_plugin(parse_plugin(content))
+    return parse_network(content)
+
+
+def pools_of(copy: Copy) -> tuple[Pool, ...]:
+    """What its network had; none of a copy that does not work."""
+    try:
+        plugin = plugin_of(_parsed(copy))
+        return () if plugin is None else parse_pools(msgspec.convert(plugin.raw["pools"], list[PoolConfig]))
+    except (CNIError, LookupError, msgspec.MsgspecError):
+        return ()
+
+
+def renewed(
+    kept: Sequence[Copy], found: FoundNetworks, known: Receipt, attached: Collection[str]
+) -> tuple[Copy, ...]:
+    """The copies as they should be now: of the network of `netloom up`, and of those with attachments."""
+    own = own_copy(known, kept)
+    restored = {replace(it, is_restored=False) for it in kept if it.is_restored}
+    fresh: dict[str, Copy] = {}
+    for it in found.networks:
+        if it.network is None or it.name in fresh:  # of two files of one name, the first counts
+            continue
+        copy = _copied(it)
+        if copy is not None and (it.name in attached or _is_own(copy, own, known)):
+            fresh[it.name] = replace(copy, is_restored=copy in restored)
+    taken = {it.path for it in fresh.values()}
+    stay = (it for it in kept if it.name not in fresh)
+    # A file of ours that has another name by now was renamed, unless containers still use the old name.
+    left = [it for it in stay if it.name in attached or (it == own and it.path not in taken)]
+    return tuple(sorted([*fresh.values(), *left], key=lambda it: it.path))
+
+
+def _copied(found: NodeNetwork) -> Copy | None:
+    try:
+        content = read(found.path)
+        copy = Copy(found.name, found.path, (content or b"").decode())
+    except (OSError, UnicodeDecodeError):
+        return None
+    return copy if is_sound(copy) else None
+
+
+def _is_own(copy: Copy, own: Copy | None, known: Receipt) -> bool:
+    return (
+        copy.name == (own.name if own else known.network)
+        or copy.path in known.files
+        or digest(copy.content.encode()) in known.files.values()
+    )
+
+
+def missing(
+    directory: str, kept: Sequence[Copy], found: FoundNetworks, known: Receipt, attached: Collection[str]
+) -> Iterator[Missing]:
+    """Networks that no file of the directory has. A file that cannot be read is told of by others."""
+    own = own_copy(known, kept)
+    names = {it.name for it in found.networks}
+    unread = {it.path for it in found.problems}
+    held = {it.path for it in found.networks}
+    for it in kept:
+        if os.path.dirname(it.path) != os.path.normpath(directory) or it.name in names:
+            continue
+        if it.path in unread or directory in unread:
+            continue
+        is_attached = it.name in attached
+        is_renamed = it.path in held and not is_attached
+        if is_attached or (it == own and not is_renamed):
+            yield Missing(it, it == own, os.path.lexists(it.path))
+
+
+def finding_of(lost: Missing) -> Finding:
+    """Without a network of its own, a node attaches nothing; others may be on their way out."""
+    name, path = lost.copy.name, lost.copy.path
+    if lost.is_taken:
+        text = f"{path} does not hold network {name} any more"
+        remedy = f"move {path} away, then `netloom up` restores the network's own file"
+    else:
+        text = f"{path}, the file of network {name}, is missing"
+        remedy = "`netloom up` restores it"
+    if lost.is_own:
+        text += ": runtimes cannot attach containers to it"
+    else:
+        text += ", and containers are attached to it: a runtime may fail to delete them"
+    return Finding(
+        code=CODE,
+        severity="error" if lost.is_own else "warning",
+        subject=path,
+        text=text,
+        next=remedy,
+    )
+
 
 TYPE = "netloom"
 # The one that `netloom up` writes.
@@ -44,7 +211,7 @@ class NodeNetwork(Struct, frozen=True):
         return self.config.name
 
 
-class Found(Struct, frozen=True):
+class FoundNetworks(Struct, frozen=True):
     """Networks of ours, and files that were to be one and are none at all."""
 
     networks: tuple[NodeNetwork, ...] = ()
@@ -134,3 +301,75 @@ def check_config(config: NetworkConfig) -> None:
     if plugin_of(config) is None:
         raise InvalidConfig(f"network {config.name} has no plugin of type {TYPE}")
     network_of(request(config, "STATUS"))
+
+
+# Networks whose files are elsewhere; a runtime has a few.
+_MOST = 64
+
+# Name, inode, size and times of a file: as long as these are the same, so is what is in it.
+_Stamps: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
+
+
+class NamedPool(Struct, frozen=True):
+    """A pool of a network. `is_asked` is of one that no file has."""
+
+    network: str
+    pool: Pool
+    scope: str
+    cooldown: float
+    is_asked: bool = False
+
+
+class NetworkFiles:
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._asked: dict[str, Network] = {}
+        self._seen: _Stamps | None = None
+        self._found = FoundNetworks()
+
+    def asked(self, name: str, network: Network) -> None:
+        """An ADD came for it."""
+        if name in self._asked or len(self._asked) < _MOST:
+            self._asked[name] = network
+
+    def found(self) -> FoundNetworks:
+        """Reads files; not on the loop's thread."""
+        stamps = _stamps_of(self.directory)
+        if stamps != self._seen:
+            try:
+                networks, problems = found_in(self.directory)
+                self._found = FoundNetworks(tuple(networks), tuple(problems))
+            except CNIError as error:
+                self._found = FoundNetworks(problems=(Problem(self.directory, error),))
+            self._seen = stamps
+        return self._found
+
+    def pools(self) -> list[NamedPool]:
+        """Those of files first. What was asked for by a name that a file has is that file's."""
+        files = reversed(self.found().networks)  # of two files of one name, the first counts
+        listed = {it.name: it.network for it in files if it.network is not None}
+        return [
+            NamedPool(name, pool, network.scope, network.cooldown, is_asked)
+            for is_asked, networks in ((False, listed), (True, dict(self._asked)))
+            for name, network in networks.items()
+            if not is_asked or name not in listed
+            for pool in network.pools
+        ]
+
+
+def _stamps_of(directory: str) -> _Stamps:
+    try:
+        return tuple(sorted(_entries(directory, inside=True)))
+    except OSError as cause:
+        return ((directory, 0, cause.errno or 0, 0, 0),)
+
+
+def _entries(directory: str, *, inside: bool) -> Iterator[tuple[str, int, int, int, int]]:
+    """With `inside`, also those of its directories: a list's plugins may be in one beside it."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(OSError):  # it is gone by now, or leads nowhere
+                found = entry.stat()
+                yield entry.path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                if inside and entry.is_dir(follow_symlinks=False):
+                    yield from _entries(entry.path, inside=False)

@@ -1,24 +1,185 @@
-"""Orphans: links of ours that no attachment in the journal has, as after a journal was lost.
-
-Each may lead to a container that works as before, so its addresses stay reserved. It goes when its container
-is deleted, with its namespace, or by hand. What it has in the nft table is kept by `orphan_table`.
-"""
+"""Orphans: links of ours that no attachment in the journal has, and their elements in the nft table."""
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ...api.findings import Finding
+from ...api.paths import ORPHANS, orphans_of
+from ...cni.files import Replacement, read_document
+from ...cni.wire import thread_safe
 from ...journal import Ledger
-from ...kernel import Namespace
+from ...kernel import Namespace, NftChain, NftElement
 from ...kernel.errors import ABSENT, Refused
 from ...kernel.netlink import route
 from ...kernel.objects.link import link_names
 from ...kernel.values import shown_ip
-from ...networks import names
+from ...networks import names, table
+from ...networks.features import ports
+from ...networks.features.options import MappedPort
+from . import table_contents as contents
+from .table_contents import Content, LinkElements
+
+log = logging.getLogger(__name__)
+
+# A thousand orphans with ten ports each are 3 MB.
+_LONGEST = 64 << 20
+
+Service: TypeAlias = Literal["masquerade", "isolation", "host ports"]
+_EVERY: tuple[Service, ...] = ("masquerade", "isolation", "host ports")
+
+
+class KeptServices(Struct, frozen=True, kw_only=True):
+    """Of one orphan. `unknown`: services that it may have had, and that can no longer be known."""
+
+    index: int
+    contents: tuple[NftChain | NftElement, ...] = ()
+    unknown: tuple[Service, ...] = ()
+
+
+class _Document(Struct, frozen=True, kw_only=True):
+    boot_id: str
+    orphans: dict[str, KeptServices]
+
+
+OrphanTable: TypeAlias = Mapping[str, KeptServices]
+
+
+def read(state_dir: str, boot_id: str) -> dict[str, KeptServices]:
+    """What was kept. Nothing, if that cannot be read: then the table is all that tells."""
+    path = orphans_of(state_dir)
+    try:
+        document = msgspec.json.decode(read_document(path, limit=_LONGEST), type=thread_safe(_Document))
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
+        log.error("%s cannot be read, and is written again: %s", path, cause)
+        return {}
+    if document.boot_id != boot_id:
+        return {}
+    return {link: it for link, it in document.orphans.items() if contents.are_sound(it.contents)}
+
+
+def write(state_dir: str, boot_id: str, kept: OrphanTable) -> None:
+    """Durably. Without orphans there is no file."""
+    if not kept:
+        with suppress(FileNotFoundError):
+            os.unlink(orphans_of(state_dir))
+        return
+    content = msgspec.json.encode(_Document(boot_id=boot_id, orphans=dict(kept)))
+    replacement = Replacement(state_dir, ORPHANS)
+    try:
+        replacement.reserve(len(content))
+        replacement.commit(content)
+    finally:
+        replacement.close()
+
+
+class Look(NamedTuple):
+    """What orphans have, and whether the table lacks some of it."""
+
+    kept: OrphanTable
+    lacks: bool
+
+
+def look(host: Namespace, orphans: Mapping[str, frozenset[bytes]], kept: OrphanTable) -> Look:
+    """By the table, by what was kept, and by their routes."""
+    links = link_names(host)
+    there = contents.by_link(host, orphans)
+    found = {
+        link: _joined(link, links[link].index, ips, there.get(link, LinkElements(())), kept.get(link))
+        for link, ips in orphans.items()
+        if link in links
+    }
+    laid_down = {it for of_one in there.values() for it in of_one.contents}
+    return Look(found, any(it not in laid_down for of_one in found.values() for it in of_one.contents))
+
+
+def _joined(
+    link: str, index: int, ips: Collection[bytes], there: LinkElements, before: KeptServices | None
+) -> KeptServices:
+    if before is not None and before.index != index:
+        before = None  # another link of the same name
+    if before is None:
+        before = KeptServices(index=index, unknown=_unknown(link, ips, there))
+    return KeptServices(
+        index=index,
+        contents=tuple(_merged([*_sources(link, ips), *before.contents], there.contents)),
+        unknown=before.unknown,
+    )
+
+
+def _sources(link: str, ips: Iterable[bytes]) -> list[NftElement]:
+    shown = map(shown_ip, sorted(ips))
+    return [table.element(table.SOURCES[":" in address], link, address) for address in shown]
+
+
+def _unknown(link: str, ips: Collection[bytes], there: LinkElements) -> tuple[Service, ...]:
+    """Every attachment has its addresses among the sources: where one is missing, the table was lost."""
+    have = {(it.set, it.key) for it in there.contents if isinstance(it, NftElement)}
+    if any((it.set, it.key) not in have for it in _sources(link, ips)):
+        return _EVERY
+    lost: dict[Service, None] = {
+        "masquerade" if it.set in table.LEAVING else "isolation": None for it in there.unreadable
+    }
+    return tuple(lost)
+
+
+def _merged(kept: Iterable[Content], there: Iterable[Content]) -> list[Content]:
+    """Chains without an element that leads to them, or is in their set, are left out."""
+    elements: dict[tuple[str, tuple[str, ...]], NftElement] = {}
+    chains: dict[str, NftChain] = {}
+    for it in (*kept, *there):
+        if isinstance(it, NftElement):
+            elements[it.set, it.key] = it
+        else:
+            chains[it.name] = it
+    used = {name for it in elements.values() for name in (it.leads_to, it.set)}
+    return [
+        *(chains[name] for name in sorted(chains) if name in used),
+        *(elements[place] for place in sorted(elements)),
+    ]
+
+
+def to_lay_down(
+    host: Namespace, known: Collection[str], planned: Iterable[Content], kept: OrphanTable
+) -> list[Content]:
+    """Of links that are there and not among the known: what the table has, and what was kept.
+
+    Where an attachment has the same key, such as a host port, it is the attachment's.
+    """
+    links = {name: it.index for name, it in link_names(host).items() if name not in known}
+    there = contents.by_link(host, links)
+    taken = {(it.set, it.key) for it in planned if isinstance(it, NftElement)}
+    found: list[Content] = []
+    for link, index in links.items():
+        before = kept.get(link)
+        held = before.contents if before is not None and before.index == index else ()
+        of_table = there.get(link, LinkElements(())).contents
+        found += [
+            it
+            for it in _merged(held, of_table)
+            if not isinstance(it, NftElement) or (it.set, it.key) not in taken
+        ]
+    return found
+
+
+def ports_of(kept: OrphanTable) -> list[tuple[MappedPort, str]]:
+    """Ports of the host that lead to orphans, each with its link."""
+    return [
+        (port, link)
+        for link, it in kept.items()
+        for port in ports.of_elements(one for one in it.contents if isinstance(one, NftElement))
+    ]
+
 
 # Whoever answers a question about the journal.
 Survey: TypeAlias = Callable[[Callable[[Ledger], list[str]]], list[str]]

@@ -1,26 +1,118 @@
-"""What the node's table holds, and what it should: the elements of all attachments, and networks' chains.
-
-One row of the journal that cannot be read, or has nonsense, must not keep the others from being guarded. So
-what comes from there is judged before it is laid down.
-"""
+"""The nft table of the node as the kernel has it: whose it is, and what is in it."""
 
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...cni.learning import learned
+from ...api.paths import journal_of
+from ...cni.files import is_same_path
+from ...cni.wire import thread_safe
+from ...journal import JournalError, Ledger, read_only
+from ...journal.lock import holder
 from ...kernel import Conflict, InvalidObject, KernelError, Namespace, NftChain, NftElement, Scope
-from ...kernel.netlink.nftables import read_elements, read_plain_chains, read_spelled_rules, read_table
+from ...kernel.netlink.nft_elements import read_elements
+from ...kernel.netlink.nftables import (
+    delete_chain,
+    read_comments,
+    read_plain_chains,
+    read_spelled_rules,
+    read_table,
+)
 from ...kernel.objects.link import link_names
 from ...kernel.objects.nft import OWNER
-from ...networks import table
+from ...kernel.objects.nft import OWNER as OURS
+from ...networks import names, table
 from ...networks.features import isolation, masquerade
+from ...networks.table import Owner, owner_of
+
+CODE = "node-of-another"
+# Of the journal's facts.
+IDENTITY = "identity"
+
+
+class Another(Struct, frozen=True):
+    """The agent that the node belongs to. `process` is None if it does not run, or cannot be seen."""
+
+    state_dir: str
+    process: int | None
+
+    def text(self) -> str:
+        runs = "which does not run" if self.process is None else f"which runs (process {self.process})"
+        return (
+            f"this host's nft table and links belong to the agent with its state in {self.state_dir}, {runs}"
+        )
+
+    def advice(self, state_dir: str) -> str:
+        theirs = self.state_dir
+        if self.process is not None:
+            return f"use that one: give --state-dir {theirs}; `netloom down --state-dir {theirs}` stops it"
+        return (
+            f"`netloom up --state-dir {theirs}` starts that one again; to go on from {state_dir} with its "
+            f"journal, `netloom journal restore --state-dir {state_dir} {theirs}/journal.db`, `netloom up "
+            f"--state-dir {state_dir}`; without it, `netloom up --adopt --state-dir {state_dir}`: its "
+            "containers keep their networks and become orphaned"
+        )
+
+
+class NodeOfAnother(Exception):
+    """Raised before anything was changed."""
+
+    def __init__(self, another: Another) -> None:
+        super().__init__(another.text())
+        self.another = another
+
+
+def mark_at(host: Namespace) -> Owner | None:
+    """Whose the table is; None if there is none of ours, or it does not say."""
+    of = table.TABLE
+    if not (read_table(host.netfilter, of.family, of.name) or "").startswith(OURS):
+        return None
+    return owner_of(read_comments(host.netfilter, of.family, of.name, table.OWNER))
+
+
+def another_at(host: Namespace, state_dir: str, identity: str | None) -> Another | None:
+    """The agent that the node belongs to, if that is not the one with this state directory and journal."""
+    mark = mark_at(host)
+    if mark is None or is_same_path(mark.state_dir, state_dir):
+        return None
+    process = holder(journal_of(mark.state_dir))
+    if process is None and (identity == mark.journal or not _has_links(host)):
+        return None
+    return Another(mark.state_dir, process)
+
+
+def is_as_marked(host: Namespace, state_dir: str, identity: str | None) -> bool:
+    """Whether the mark, if there is one, names this state directory and this journal."""
+    mark = mark_at(host)
+    return mark is None or (is_same_path(mark.state_dir, state_dir) and mark.journal == identity)
+
+
+def identity_of(path: str) -> str | None:
+    """Of the journal at a path, if it can be read: whoever opens it later says what is wrong."""
+    try:
+        with closing(read_only(path)) as connection:
+            return Ledger(connection).fact(IDENTITY)
+    except (JournalError, sqlite3.DatabaseError, OSError):
+        return None
+
+
+def adopt(host: Namespace) -> None:
+    """The node is nobody's from now on, and becomes that of the next agent."""
+    of = table.TABLE
+    delete_chain(host.netfilter, of.family, of.name, table.OWNER, members=False)
+
+
+def _has_links(host: Namespace) -> bool:
+    return any(names.host_link_of(it) == it for it in link_names(host))
+
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +136,11 @@ _KINDS: dict[str, type[Content]] = {"nft-element": NftElement, "nft-chain": NftC
 def of_plan(plan: bytes) -> list[Content]:
     """A plan's part of the table, without making the rest of it: of ten thousand, that is a second saved."""
     try:
-        parts = msgspec.json.decode(plan, type=learned(_Parts)).objects
+        parts = msgspec.json.decode(plan, type=thread_safe(_Parts)).objects
         found = [
-            msgspec.json.decode(part, type=learned(kind))
+            msgspec.json.decode(part, type=thread_safe(kind))
             for part in parts
-            if (kind := _KINDS.get(msgspec.json.decode(part, type=learned(_Part)).type)) is not None
+            if (kind := _KINDS.get(msgspec.json.decode(part, type=thread_safe(_Part)).type)) is not None
         ]
         chains = {it.name: it for it in found if isinstance(it, NftChain)}
         for it in found:
@@ -109,14 +201,14 @@ def dropped_of_gone(host: Namespace) -> list[NftElement]:
     return [it for it in counted if it.key[0] not in links]
 
 
-class Found(NamedTuple):
+class LinkElements(NamedTuple):
     """What the table has for one link. `unreadable`: of what leads to a chain, what cannot be read back."""
 
     contents: tuple[Content, ...]
     unreadable: tuple[NftElement, ...] = ()
 
 
-def by_link(host: Namespace, links: Collection[str]) -> dict[str, Found]:
+def by_link(host: Namespace, links: Collection[str]) -> dict[str, LinkElements]:
     """What the table has for each of these links, with the chains that it needs: enough to lay it down.
 
     A chain that keeps a network apart follows from its name. The rules of one that masquerades are read from
@@ -142,7 +234,7 @@ def by_link(host: Namespace, links: Collection[str]) -> dict[str, Found]:
             contents.setdefault(link, {})[chain] = None
         contents.setdefault(link, {})[element] = None
     return {
-        link: Found(tuple(contents.get(link, ())), tuple(unreadable.get(link, ())))
+        link: LinkElements(tuple(contents.get(link, ())), tuple(unreadable.get(link, ())))
         for link in {**contents, **unreadable}
     }
 

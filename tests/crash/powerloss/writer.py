@@ -30,7 +30,7 @@ def addresses(number: int) -> list[bytes]:
 def advance(ledger: Ledger, number: int, stage: int) -> None:
     """Brings an attachment from the stage before to this one."""
     if stage == 1:
-        ledger.reserve(_attachment(number), SCOPE, addresses(number))
+        ledger.reserve(_attachment(number), addresses(number))
         return
     found = ledger.find(_attachment(number).key)
     assert found is not None
@@ -57,6 +57,8 @@ def _attachment(number: int) -> Attachment:
         boot_id="boot",
         created=1.0,
         created_at=1.0,
+        mode="routed",
+        address_scope=SCOPE,
     )
 
 

@@ -47,16 +47,16 @@ _QUESTIONS = (
 )
 
 
-def _routes(namespace: Namespace, family: int) -> list[route.Route]:
+def _routes(namespace: Namespace, family: int) -> list[route.RouteRecord]:
     listed = map(route.decode, namespace.route.dump(route.GET, route.everything(family)))
     return [replace(one, flags=one.flags & route.ONLINK) for one in listed]
 
 
 def _is_set(thing: object) -> bool:
     """Not a thing that the kernel makes itself: and at times later: a link's MACs, addresses, groups."""
-    if isinstance(thing, route.Route):
+    if isinstance(thing, route.RouteRecord):
         return (thing.family, thing.protocol) != _OF_THE_KERNEL or thing.kind not in _OWN
-    if isinstance(thing, neighbour.Neighbour):
+    if isinstance(thing, neighbour.NeighbourRecord):
         if thing.family == neighbour.AF_BRIDGE:
             return not thing.state & neighbour.PERMANENT or thing.address is not None
         return not thing.state & neighbour.NOARP

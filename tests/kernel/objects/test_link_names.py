@@ -8,7 +8,7 @@ import time
 import pytest
 
 from netloom.kernel import Bridge, Namespace, Plan, Scope, Up, Veth, apply
-from netloom.kernel.netlink.link import Entry
+from netloom.kernel.netlink.link import LinkEntry
 from netloom.kernel.objects.link import GROUP, link_names
 
 pytestmark = pytest.mark.kernel
@@ -20,8 +20,8 @@ def test_our_links_are_listed_and_no_others(host: Namespace, pod: Namespace) -> 
         subprocess.run(["ip", "link", "add", "theirs", "type", "bridge"], check=True)
     index = host.route.index
     assert link_names(host) == {
-        "nl0": Entry(index("nl0"), "nl0", GROUP, False),
-        "br0": Entry(index("br0"), "br0", GROUP, True),
+        "nl0": LinkEntry(index("nl0"), "nl0", GROUP, False),
+        "br0": LinkEntry(index("br0"), "br0", GROUP, True),
     }
 
 

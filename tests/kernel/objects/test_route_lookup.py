@@ -47,7 +47,7 @@ def test_the_cost_of_one_route_does_not_grow_with_their_number(stage: Stage, des
     """A list of 4,000 takes 5 ms and more."""
     connection = stage.scope.host.route
     packed = bytes([10, 2]) if "." in destination else bytes([0xFD, 2, *bytes(12)])
-    family, hop = (2 if len(packed) == 2 else 10), wire.Hop(connection.index("nl1"), None)
+    family, hop = (2 if len(packed) == 2 else 10), wire.RouteHop(connection.index("nl1"), None)
     for number in range(4000):
         address = packed + number.to_bytes(2, "big")
         request = wire.build(family, address, len(address) * 8, hops=[hop], protocol=78)

@@ -148,7 +148,7 @@ def test_a_lookup_answers_with_the_tables_own_entry(stage: Stage, destination: s
         assert answer is not None
         found = wire.decode(answer)
         assert (found.destination, found.prefix, found.table, found.mtu) == (packed, prefix, table, 1300)
-        assert found.hops == (wire.Hop(index, None),)
+        assert found.hops == (wire.RouteHop(index, None),)
         assert ours.check(stage.scope) == []
         remove(Plan((ours,)), stage.scope)
         assert [difference.what for difference in ours.check(stage.scope)] == ["missing"]

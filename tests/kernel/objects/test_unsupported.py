@@ -26,7 +26,7 @@ from netloom.kernel import (
     apply,
     remove,
 )
-from netloom.kernel.netlink.connection import Connection
+from netloom.kernel.netlink.connection import NetlinkConnection
 
 from . import listed
 from .full_rows import KEYS, text
@@ -96,16 +96,16 @@ def test_a_redirect_takes_what_the_kernel_has(stage: Stage) -> None:
 def test_what_the_kernel_lacks_is_asked_for_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2")))
     refusals: list[Refused] = []
-    change = Connection.change
+    change = NetlinkConnection.change
 
-    def counted(connection: Connection, kind: int, flags: int, payload: bytes) -> None:
+    def counted(connection: NetlinkConnection, kind: int, flags: int, payload: bytes) -> None:
         try:
             change(connection, kind, flags, payload)
         except Refused as refused:
             refusals.append(refused)
             raise
 
-    monkeypatch.setattr(Connection, "change", counted)
+    monkeypatch.setattr(NetlinkConnection, "change", counted)
     stage.set((Redirect("nl1", "nl2", priority=2), Redirect("nl1", "nl2", priority=3)))
     assert refusals == []
 

@@ -1,0 +1,205 @@
+"""The agent's log: lines for people, or an object a line for programs. Both name attachment and trace.
+
+Nothing of a request's standard input is in it: a configuration may hold secrets. Lines that repeat are
+counted, not repeated: what fails over and over, as a disk does, must not fill the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TextIO
+
+import msgspec
+
+from ..api.text import encodable, printable
+from .server.caller import LogSubject, current
+
+# Within so many seconds the same is said once, and what is alike so many times; the rest is counted.
+_WINDOW = 60.0
+_ALIKE = 50
+
+
+class _Window:
+    """What was said in one form of words, and since when; `held` is how many lines were not."""
+
+    __slots__ = ("held", "last", "said", "since")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.said: set[str] = set()
+        self.held = 0
+        self.last: logging.LogRecord | None = None
+
+
+class RateLimitedHandler(logging.StreamHandler[TextIO]):
+    """Writes a line once, and lines that are alike some times; then it says how many it left out."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        window: float = _WINDOW,
+        alike: int = _ALIKE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(stream)
+        self._length = window
+        self._alike = alike
+        self._clock = clock
+        self._windows: dict[tuple[str, int, str], _Window] = {}
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """The handler's lock is held."""
+        self._say_what_is_due()
+        if self._may_be_said(record):
+            super().emit(record)
+
+    def close(self) -> None:
+        with self.lock or threading.RLock():
+            self._say_what_is_due(at_the_end=True)
+            if self._timer is not None:
+                self._timer.cancel()
+        super().close()
+
+    def _may_be_said(self, record: logging.LogRecord) -> bool:
+        form = (record.name, record.levelno, str(record.msg))
+        window = self._windows.setdefault(form, _Window(self._clock()))
+        text = record.getMessage()
+        if record.exc_info:
+            text += f" {record.exc_info[1]!r}"
+        if text not in window.said and len(window.said) < self._alike:
+            window.said.add(text)
+            return True
+        window.held += 1
+        window.last = record
+        self._remind()
+        return False
+
+    def _say_what_is_due(self, *, at_the_end: bool = False) -> None:
+        now = self._clock()
+        for form, window in list(self._windows.items()):
+            if at_the_end or now - window.since >= self._length:
+                del self._windows[form]
+                if window.last is not None:
+                    super().emit(self._summary(window, window.last, now))
+
+    def _summary(self, window: _Window, last: logging.LogRecord, now: float) -> logging.LogRecord:
+        text = f"{window.held} more lines like this within {now - window.since:.0f} s: {last.getMessage()}"
+        summary = logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, text, None, None)
+        summary.subject = LogSubject()
+        return summary
+
+    def _remind(self) -> None:
+        """It may be the last line for hours."""
+        if self._timer is None:
+            self._timer = threading.Timer(self._length, self._later)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _later(self) -> None:
+        with self.lock or threading.RLock():
+            self._timer = None
+            self._say_what_is_due()
+            if any(window.held for window in self._windows.values()):
+                self._remind()
+
+
+_LINE = "%(asctime)s %(levelname)s %(message)s"
+# Of a name, before anybody has judged it.
+_LONGEST = 200
+
+# Whose errors have texts of their own making, and never a request's.
+_PLAIN = ("netloom.kernel", "netloom.journal", "sqlite3")
+
+
+def log_to_stderr(*, level: int, json: bool) -> None:
+    # A full disk is no reason to write more.
+    logging.raiseExceptions = False
+    handler = RateLimitedHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if json else HumanLines(_LINE))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+def _subject_of(record: logging.LogRecord) -> LogSubject | None:
+    said = getattr(record, "subject", None)
+    return said if isinstance(said, LogSubject) else current()
+
+
+class HumanLines(logging.Formatter):
+    """The key of the attachment is at the end, unless the line says it itself; then the trace."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        subject = _subject_of(record)
+        if subject is not None:
+            key = "/".join(it[:_LONGEST] for it in subject.key if it)
+            if key and subject.key not in (record.args or ()):
+                record.message += f" [{key}]"
+            if subject.trace:
+                record.message += f" trace={subject.trace}"
+        record.message = printable(record.message).replace("\n", "\\n")
+        return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = _traceback(record) or None
+        return super().format(record)
+
+
+class JsonLines(logging.Formatter):
+    """Names of fields are those of `netloom ls` and `netloom events`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        subject = _subject_of(record)
+        if subject is not None:
+            key = subject.key
+            fields = {
+                "verb": subject.verb[:16],
+                "network": key.network,
+                "container_id": key.container_id[:_LONGEST],
+                "ifname": key.ifname[:_LONGEST],
+                "trace": subject.trace,
+            }
+            line |= {name: value for name, value in fields.items() if value}
+        if record.exc_info:
+            line["traceback"] = _traceback(record)
+        return msgspec.json.encode(encodable(line)).decode()
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    """Where it happened, of each error that led to it; its text only if that cannot be of a request."""
+    if not record.exc_info or record.exc_info[1] is None:
+        return ""
+    is_of_request = current() is not None or record.name == "asyncio"
+    lines: list[str] = []
+    for error in _chain(record.exc_info[1]):
+        lines += ["Traceback (most recent call last):"]
+        lines += "".join(traceback.format_tb(error.__traceback__)).splitlines()
+        lines.append(_named(error, discreet=is_of_request))
+    return "\n".join(map(printable, lines))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        yield from _chain(before)
+    yield error
+
+
+def _named(error: BaseException, *, discreet: bool) -> str:
+    kind = type(error)
+    is_plain = isinstance(error, OSError) or (
+        kind.__module__.startswith(_PLAIN) and not isinstance(error, ValueError)
+    )
+    text = getattr(error, "discreet", "") if discreet and not is_plain else str(error)
+    return f"{kind.__module__}.{kind.__qualname__}" + (f": {text}" if text else "")

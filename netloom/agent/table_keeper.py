@@ -1,0 +1,147 @@
+"""Keeps the node's nft table: lays it down, compares it, and removes what no attachment has in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ..failpoints import failpoint
+from ..journal import Journal
+from ..kernel import Namespace, NftElement, Plan, Scope
+from ..kernel.dataplane import Dataplane, DataplaneRequest
+from ..kernel.netlink.nft_elements import read_elements
+from ..kernel.objects.link import link_names
+from ..networks import table
+from ..networks import table as owner
+from ..networks.table import Owner
+from ..ops.node import orphans
+from ..ops.node import table_contents as contents
+from ..ops.node.orphans import OrphanTable
+from ..ops.node.table_contents import Content, mark_at
+from .conditions import EventLog
+from .host_view import ask_kernel
+from .metrics.tally import Tally
+from .reconcile.flows import Flows
+
+log = logging.getLogger(__name__)
+
+_LOOKS_FOR_STRAYS = 3
+
+# What the journal can count, too: for each number there, the sets that must have as many elements together.
+_COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
+
+
+class TableKeeper:
+    """`orphaned` says what orphaned links have in the table, which they keep."""
+
+    def __init__(
+        self,
+        state_dir: str,
+        journal: Journal,
+        dataplane: Dataplane,
+        flows: Flows,
+        tally: Tally,
+        events: EventLog,
+        orphaned: Callable[[], OrphanTable],
+    ) -> None:
+        # The identity is the journal's, which it has from its first agent on.
+        self._owner = Owner(state_dir, "")
+        self._journal = journal
+        self._dataplane = dataplane
+        self._flows = flows
+        self._tally = tally
+        self._events = events
+        self._orphaned = orphaned
+        self._looks = 0
+        self._laying = asyncio.Lock()
+
+    def own(self, identity: str) -> None:
+        """The table is laid down with this journal's mark from now on."""
+        self._owner = Owner(self._owner.state_dir, identity)
+
+    async def stands(self) -> bool:
+        """Whether the table is as it was laid down, elements aside: chains, rules, flags."""
+        return await ask_kernel(lambda host: not table.TABLE.check(Scope(host)))
+
+    async def is_complete(self) -> bool:
+        """Whether the table is of this version and ours, and has an element for every address and port."""
+        of = table.TABLE
+
+        def counted(host: Namespace) -> list[int] | None:
+            if of.check(Scope(host)) or mark_at(host) != self._owner:
+                return None
+            return [
+                sum(len(read_elements(host.netfilter, of.family, of.name, it) or ()) for it in sets)
+                for sets in _COUNTED
+            ]
+
+        held = await self._journal.ask(lambda ledger: [*ledger.count_held(), *ledger.count_ports()])
+        return await ask_kernel(counted) == held
+
+    async def lay_down(self) -> None:
+        """The table with all attachments' elements, in one step: no packet meets a part of it.
+
+        Links that are there and in no journal keep theirs: the journal may have been lost, and they still
+        work. A DEL that is on its way leaves strays, which are looked for.
+        """
+        await self.laying()
+        self.look_for_strays()
+
+    def laying(self) -> DataplaneRequest[None]:
+        def every(host: Namespace) -> list[Content]:
+            planned = self._planned()
+            known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
+            orphaned = orphans.to_lay_down(host, known, planned, self._orphaned())
+            return [*planned, *orphaned, owner.owner_chain(self._owner)]
+
+        return self._dataplane.lay_down(table.TABLE, every, timeout=30)
+
+    async def keep(self) -> bool:
+        """Lays the table down if it does not stand, once for all callers. Whether that was needed."""
+        async with self._laying:
+            if await self.stands():
+                return False
+            failpoint("repair.found")
+            await self.lay_down()
+        self._tally.count("tables")
+        self._events.record(
+            "TABLE", f"the nft table {table.TABLE.name} was not whole, and was laid down anew"
+        )
+        await self._flows.again(self._journal)
+        log.warning("the nft table %s was not whole; it is again, with all elements", table.TABLE.name)
+        return True
+
+    def _planned(self) -> list[Content]:
+        return self._journal.survey(
+            lambda ledger: [it for plan in ledger.plans() for it in contents.of_plan(plan)]
+        )
+
+    # Strays: elements and chains that no attachment has.
+
+    def look_for_strays(self, times: int = _LOOKS_FOR_STRAYS) -> None:
+        """At the next ticks: by the last of them, every DEL that is on its way now is through."""
+        self._looks = max(self._looks, times)
+
+    def take_look(self) -> bool:
+        """Whether this tick has to look for strays."""
+        if not self._looks:
+            return False
+        self._looks -= 1
+        return True
+
+    async def remove_strays(self) -> None:
+        elements, chains = await ask_kernel(self._strays)
+        if chains:
+            await self.lay_down()  # without them, and without the elements
+        elif elements:
+            # Those that are strays when their turn has come: an ADD may have got the same again.
+            await self._dataplane.remove_found(lambda host: Plan(tuple(self._strays(host)[0])), timeout=30)
+
+    def _strays(self, host: Namespace) -> tuple[list[NftElement], list[str]]:
+        """The kernel is read first: an attachment is in the journal before its elements are in the table."""
+        there, chains = contents.there(host), contents.chains_there(host)
+        links = set(link_names(host))
+        planned = self._planned()
+        elements = contents.strays(there, links, planned)
+        return elements, contents.unused(chains, set(there) - set(elements), planned)

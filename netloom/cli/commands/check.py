@@ -1,0 +1,85 @@
+"""Compare journal and kernel, and with --repair make the kernel as it should be.
+
+NAME is a network, or an attachment as `netloom inspect` takes it; without one, everything is compared, also
+the nft table and the pools. Reads only, and no agent is needed. --repair asks the agent: what is missing is
+put back, what was changed is set right. A container's link is only made anew with --recreate, since that ends
+its connections. Addresses that somebody added by hand are left. The exit status is 1 if something is not as
+planned, or is left so.
+
+examples:
+  netloom check
+  netloom check netloom --json
+  netloom check shop/api-0 --repair
+  netloom check 3f2a9c --repair --recreate
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ...api.protocol import RepairedAttachment
+from ...api.text import printable
+from ...ops.advice import require_root
+from ...ops.errors import UsageError
+from ...ops.inspect.documents import Checked
+from ..arguments import add_conf_dir, add_json, add_place, place_of
+from ..exit_status import FAILED
+from ..terminal.output import Progress, say
+from ..terminal.tables import print_json
+
+OUTPUT = Checked
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="only a network, or an attachment")
+    parser.add_argument("--repair", action="store_true", help="ask the agent to make it as planned again")
+    parser.add_argument(
+        "--recreate", action="store_true", help="with --repair: make links anew, if nothing else helps"
+    )
+    add_place(parser)
+    add_conf_dir(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ...ops.inspect.checking import check, repair
+
+    if args.recreate and not args.repair:
+        raise UsageError("--recreate is for --repair", "add --repair, or leave it out")
+    require_root("comparing with the kernel")
+    with Progress() as progress:
+        if args.repair:
+            checked = repair(place_of(args), args.name, progress.tell, recreate=args.recreate)
+        else:
+            checked = check(place_of(args), args.name, progress.tell)
+    if not args.json:
+        _show(args, checked)
+    else:
+        print_json(checked)
+    return FAILED if checked.findings or any(it.error for it in checked.repaired or ()) else 0
+
+
+def _show(args: argparse.Namespace, it: Checked) -> None:
+    from ..terminal.reports import findings_lines
+
+    if it.table:
+        say("the nft table was laid down anew")
+    for one in it.repaired or ():
+        say(*map(printable, _done(one)))
+    count = len(it.attachments)
+    what = "attachment" if count == 1 else "attachments"
+    of = "" if args.name is None else f" of {printable(args.name)}"
+    if it.findings:
+        many = "1 finding" if len(it.findings) == 1 else f"{len(it.findings)} findings"
+        say(f"{many} at {count} {what}{of}", *findings_lines(it.findings))
+    else:
+        say(f"journal and kernel agree: {count} {what}{of}, all as planned")
+
+
+def _done(it: RepairedAttachment) -> list[str]:
+    lines = [it.attachment]
+    lines += [f"  put back: {one}" for one in it.put_back]
+    lines += [f"  set right: {one}" for one in it.set_right]
+    lines += ["  its link was made anew"] if it.recreated else []
+    lines += [f"  left: {one}" for one in it.left]
+    return [*lines, *([f"  nothing was done: {it.error}"] if it.error else [])]

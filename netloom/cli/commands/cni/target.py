@@ -1,0 +1,175 @@
+"""What the `cni` commands work on, from their arguments and cnitool's environment variables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ....cni import (
+    DEFAULT_CACHE_DIR,
+    Catalogue,
+    CNIError,
+    Endpoint,
+    InvalidConfig,
+    InvalidEnvironment,
+    NetworkConfig,
+    Runtime,
+    load_networks,
+)
+from ....cni.args import split_pairs
+from ....cni.runtime import DEFAULT_TIMEOUT
+from ....cni.wire import decode_object
+from ....ops.cni_environment import container_id, nobody_knows, path_of, plugin_dirs
+from ....ops.errors import Advised, UsageError
+from ...arguments import seconds
+from ...failure import warn
+
+DEFAULT_CONFIG_DIR = "/etc/cni/net.d"
+_OURS = "netloom"
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("network", metavar="NETWORK", help="a network's name in NETCONFPATH")
+
+
+def add_attachment(parser: argparse.ArgumentParser) -> None:
+    add_network(parser)
+    parser.add_argument(
+        "netns",
+        metavar="NETNS",
+        help="its path, such as /run/netns/NAME, or its name in `ip netns`",
+    )
+    parser.add_argument("ignored", nargs="*", default=[], help=argparse.SUPPRESS)  # as cnitool does
+    parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
+    parser.add_argument(
+        "--container-id", metavar="ID", help="the container (default: a name that follows from NETNS)"
+    )
+
+
+def add_unused(parser: argparse.ArgumentParser) -> None:
+    """What cnitool asks of the verbs that are about a network as a whole."""
+    parser.add_argument(
+        "ignored", metavar="NETNS", nargs="*", default=[], help="not used; cnitool asks for it"
+    )
+    parser.add_argument("-i", "--ifname", metavar="NAME", help="not used; cnitool takes it")
+
+
+def add_runtime(parser: argparse.ArgumentParser) -> None:
+    add_cache_dir(parser)
+    add_timeout(parser, int(DEFAULT_TIMEOUT))
+
+
+def add_timeout(parser: argparse.ArgumentParser, default: int, what: str = "for all of it") -> None:
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=float(default),
+        metavar="SECONDS",
+        help=f"{what} (default: {default})",
+    )
+
+
+def add_cache_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache-dir",
+        type=_directory,
+        default=DEFAULT_CACHE_DIR,
+        metavar="DIR",
+        help=f"where results are kept (default: {DEFAULT_CACHE_DIR})",
+    )
+
+
+def add_unused_cache_dir(parser: argparse.ArgumentParser) -> None:
+    """Taken, so that scripts may give all commands the same options."""
+    parser.add_argument("--cache-dir", default=DEFAULT_CACHE_DIR, help=argparse.SUPPRESS)
+
+
+def _directory(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def config_dir() -> str:
+    return os.environ.get("NETCONFPATH") or DEFAULT_CONFIG_DIR
+
+
+def runtime(args: argparse.Namespace) -> Runtime:
+    return Runtime(plugin_dirs(), cache_dir=args.cache_dir, timeout=args.timeout)
+
+
+def network(args: argparse.Namespace) -> NetworkConfig:
+    catalogue = load_networks(config_dir())
+    found = catalogue.find(args.network)
+    warn_of_problems(args, catalogue)
+    return found
+
+
+def is_cached(runtime: Runtime, network: str, container_id: str, ifname: str | None = None) -> bool:
+    """Whether a result is kept. A cache that cannot be read may have one."""
+    try:
+        found = runtime.attachments(container_id)
+    except CNIError:
+        return True
+    return any(it.network == network and ifname in (None, it.ifname) for it in found)
+
+
+def warn_of_problems(args: argparse.Namespace, catalogue: Catalogue) -> None:
+    for problem in catalogue.problems:
+        warn(args, f"passed over {problem}")
+
+
+def endpoint(args: argparse.Namespace, is_known: Callable[[str], bool] = nobody_knows) -> Endpoint:
+    netns = path_of(args.netns, is_known)
+    return Endpoint(
+        container_id=args.container_id or container_id(netns),
+        netns=netns,
+        ifname=args.ifname or os.environ.get("CNI_IFNAME") or "eth0",
+        args=_cni_args(os.environ.get("CNI_ARGS", "")),
+        capability_args=_capability_args(os.environ.get("CAP_ARGS", "")),
+    )
+
+
+@contextmanager
+def blaming_the_environment(network: NetworkConfig, endpoint: Endpoint) -> Iterator[None]:
+    """Of a network of ours whose file is sound, a value that is refused came with this invocation."""
+    try:
+        yield
+    except InvalidConfig as error:
+        given = [
+            name for name, it in (("CAP_ARGS", endpoint.capability_args), ("CNI_ARGS", endpoint.args)) if it
+        ]
+        if error.plugin != _OURS or not given or _refusals(network):
+            raise
+        raise Advised(
+            error,
+            f"mend the value in {' or '.join(given)}, from the environment; the network's file is sound",
+        ) from None
+
+
+def _refusals(network: NetworkConfig) -> list[CNIError]:
+    from ....ops.node.networks import refusals
+
+    return refusals(network)
+
+
+def _cni_args(text: str) -> tuple[tuple[str, str], ...]:
+    try:
+        pairs = split_pairs(text)
+        if not all(key and value for key, value in pairs):
+            raise InvalidEnvironment("a key or a value is empty")
+    except CNIError as error:
+        raise UsageError(f"CNI_ARGS must be KEY=VALUE;KEY=VALUE: {error}") from None
+    return tuple(pairs)
+
+
+def _capability_args(text: str) -> dict[str, Any]:
+    if not text or text.strip() == "null":  # Go reads null as an empty map
+        return {}
+    try:
+        return decode_object(os.fsencode(text), "CAP_ARGS is not a JSON object")
+    except CNIError as error:
+        raise UsageError(str(error)) from None

@@ -1,0 +1,105 @@
+"""What the three commands share: the plan's file and the namespaces it is for."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ....kernel import InvalidPlan, KernelTimeout, Namespace, Plan, Scope
+from ....ops.cni_environment import path_of
+from ....ops.errors import UsageError
+from ...arguments import add_json
+
+_LARGEST = 16 << 20
+_PATIENCE = 60
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the plan, as JSON; - for standard input")
+    parser.add_argument(
+        "--netns",
+        metavar="NETNS",
+        help='the namespace of objects on "attachment": a path, or a name that `ip netns` knows',
+    )
+    add_json(parser)
+
+
+def plan(args: argparse.Namespace) -> Plan:
+    try:
+        return Plan.decode(_read(args.file))
+    except InvalidPlan as error:
+        name = "standard input" if args.file == "-" else args.file
+        raise InvalidPlan(f"{name}: {error}") from None
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == "-":
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
+            data = sys.stdin.buffer.read(_LARGEST + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(_LARGEST + 1)
+    except OSError as cause:
+        raise UsageError(f"cannot read {path}: {cause.strerror}") from None
+    if len(data) > _LARGEST:
+        raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB, which no plan is")
+    return data
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """One change at a time on a host, and whole, or taken back, before Ctrl-C and the like are heard.
+
+    Of two at once, the one could keep what the other is about to take back. The namespace itself is the
+    lock, so there is no file to leave behind.
+    """
+    lock = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _take_turn(lock)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    finally:
+        os.close(lock)
+
+
+def _take_turn(lock: int) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise KernelTimeout(
+                    f"another `netloom plan` was at work on this host for {_PATIENCE} s; nothing was done"
+                ) from None
+            time.sleep(0.01)
+
+
+def require_namespace(plan: Plan, args: argparse.Namespace) -> None:
+    """Objects in a namespace that was not given could only be called missing."""
+    if args.netns is None:
+        inside = next((item for item in plan.objects if "attachment" in item.places()), None)
+        if inside is not None:
+            raise UsageError(f"{inside.label} needs the attachment's namespace: give it with --netns")
+
+
+@contextmanager
+def scope(args: argparse.Namespace) -> Iterator[Scope]:
+    with Namespace.own() as host:
+        if args.netns is None:
+            yield Scope(host)
+            return
+        with Namespace.open(path_of(args.netns)) as attachment:
+            yield Scope(host, attachment)

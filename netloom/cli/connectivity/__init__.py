@@ -1,1 +1,0 @@
-"""What `netloom connectivity` is made of: two throw-away containers, and what is tried between them."""

@@ -1,1 +1,0 @@
-"""Compares journal, pools and kernel, and says where they disagree. Reads only."""

@@ -1,0 +1,168 @@
+"""Throw-away network namespaces, and work inside one, by a thread of its own: no other thread ever moves.
+
+A run locks each namespace that it makes, before the namespace has a name. The kernel drops the lock when the
+process ends, however it ends: a namespace with our prefix and without a lock was leaked by a killed run. A
+namespace that `--keep` leaves has another prefix.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from ...kernel import InvalidNamespace, KernelError, Namespace
+
+T = TypeVar("T")
+
+# None of it waits for anybody but the kernel.
+_THREAD_PATIENCE = 10.0
+
+
+def in_thread(work: Callable[[], T]) -> T:
+    """For what moves the thread that does it."""
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(_THREAD_PATIENCE)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise KernelError(f"the kernel gave no answer within {_THREAD_PATIENCE:g} s", errno=errno.ETIMEDOUT)
+    return done[0]
+
+
+def run_inside(namespace: Namespace, work: Callable[[], T]) -> T:
+    def inside() -> T:
+        with namespace.entered():
+            return work()
+
+    return in_thread(inside)
+
+
+def socket_in(namespace: Namespace, family: int, kind: int, protocol: int = 0) -> socket.socket:
+    return run_inside(namespace, lambda: socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol))
+
+
+DIRECTORY = "/run/netns"
+PREFIX = "netloom-connectivity-"
+KEPT_PREFIX = "netloom-kept-"
+
+_MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
+_MNT_DETACH = 2
+_LOCK_PATIENCE = 5.0
+_LOOK_EVERY = 0.02
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def path_of(name: str) -> str:
+    return os.path.join(DIRECTORY, name)
+
+
+def make(name: str) -> Namespace:
+    """A namespace that `ip netns` lists by that name."""
+    made = in_thread(lambda: Namespace.new(path_of(name)))
+    try:
+        fcntl.flock(made.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _undisturbed():
+            os.close(os.open(path_of(name), os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+            _mount(f"/proc/self/fd/{made.fileno()}", path_of(name), _MS_BIND)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def remove(name: str) -> None:
+    """Takes the name away; the namespace goes when nobody holds it any more. One that is gone is fine."""
+    path = path_of(name)
+    _libc.umount2(os.fsencode(path), _MNT_DETACH)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def leaked() -> Iterator[str]:
+    """Names that runs have left which are no more."""
+    try:
+        names = sorted(name for name in os.listdir(DIRECTORY) if name.startswith(PREFIX))
+    except FileNotFoundError:
+        return
+    for name in names:
+        if _is_leaked(path_of(name)):
+            yield name
+
+
+def _is_leaked(path: str) -> bool:
+    try:
+        with Namespace.open(path) as found:
+            fcntl.flock(found.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except InvalidNamespace:
+        return _is_empty_for_good(path)
+    return True
+
+
+def _is_empty_for_good(path: str) -> bool:
+    """A file with nothing mounted on it, of somebody who is not just about to do that."""
+    with _undisturbed():
+        try:
+            Namespace.open(path).close()
+        except InvalidNamespace:
+            return os.path.exists(path)
+        return False
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """The directory, made as `ip netns` makes it, and its lock, which is that of `ip netns`, too."""
+    try:
+        os.makedirs(DIRECTORY, 0o755, exist_ok=True)
+        lock = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as cause:
+        raise KernelError(f"cannot use {DIRECTORY}: {cause.strerror}", errno=cause.errno or 0) from None
+    try:
+        deadline = time.monotonic() + _LOCK_PATIENCE
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise KernelError(f"somebody has held the lock of {DIRECTORY} for seconds") from None
+                time.sleep(_LOOK_EVERY)
+        _share()
+        yield
+    finally:
+        os.close(lock)
+
+
+def _share() -> None:
+    """Names that are made here are seen in other mount namespaces, and deleted there, too."""
+    try:
+        _mount("", DIRECTORY, _MS_SHARED | _MS_REC)
+    except KernelError:
+        _mount(DIRECTORY, DIRECTORY, _MS_BIND | _MS_REC)
+        _mount("", DIRECTORY, _MS_SHARED | _MS_REC)
+
+
+def _mount(source: str, target: str, flags: int) -> None:
+    if _libc.mount(os.fsencode(source), os.fsencode(target), b"none", ctypes.c_ulong(flags), None) != 0:
+        number = ctypes.get_errno()
+        raise KernelError(f"cannot mount {target}: {os.strerror(number)}", errno=number)

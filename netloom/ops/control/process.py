@@ -1,0 +1,268 @@
+"""The agent as a process: who it is, and stopping it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, TypeAlias
+
+from ...api.client import AgentError, Connection, NotRunning, Silent
+from ...api.paths import Place
+from ...api.protocol import Info
+from ...cni.files import is_same_path
+from ...journal.lock import holder as holder_of
+from ..errors import OperationFailed
+
+# Longer than an agent that is well ever needs for an answer.
+_PATIENCE = 5.0
+# For an answer that a command can do without.
+_BRIEFLY = 1.0
+_LOOK_EVERY = 0.05
+# The process that starts all others. In a container, it may be the agent.
+_MANAGER = 1
+# Called while something waits, with the seconds since the wait began.
+Tell: TypeAlias = Callable[[float], None]
+
+
+class Running(NamedTuple):
+    """An agent that answers. `process` is 0 if it cannot be seen from this PID namespace."""
+
+    process: int
+    info: Info
+
+
+@contextmanager
+def undisturbed(place: Place, timeout: float) -> Iterator[None]:
+    """One `up` or `down` at a time. The state directory itself is the lock; without one there is no need."""
+    try:
+        lock = os.open(place.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        yield
+        return
+    deadline = time.monotonic() + timeout
+    try:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise OperationFailed(
+                        "another `netloom up` or `netloom down` is at work; nothing was done",
+                        "wait for it, and try again",
+                        code="others-at-work",
+                        kind="deadline",
+                    ) from None
+                time.sleep(_LOOK_EVERY)
+        yield
+    finally:
+        os.close(lock)
+
+
+def running(place: Place) -> Running | None:
+    """Raises `AgentError` if somebody listens and gives no answer of an agent."""
+    try:
+        with Connection(place.socket, _PATIENCE) as connection:
+            info = connection.info()
+            return Running(_listener(connection, place), info)
+    except NotRunning:
+        return None
+
+
+def require_same_state(place: Place, info: Info, undone: str = "") -> None:
+    """Raises if the agent at the socket has another state directory. `undone` says what was not done."""
+    theirs = info.state_dir  # an agent of an early version does not tell
+    if theirs and not is_same_path(theirs, place.state_dir):
+        raise OperationFailed(
+            f"the agent at {place.socket} has its state in {theirs}, not in {place.state_dir}{undone}",
+            f"give --state-dir {theirs}, or another --socket",
+            code="agent-of-other-state",
+        )
+
+
+def other_state(place: Place) -> str:
+    """For commands that list what a journal has: how the agent's may differ; empty if it is the same.
+
+    An agent that does not answer keeps no command waiting.
+    """
+    if not os.path.exists(place.socket) or holder(place) is not None:
+        return ""
+    try:
+        with Connection(place.socket, _BRIEFLY) as connection:
+            require_same_state(place, connection.info())
+    except AgentError:
+        return ""
+    except OperationFailed as error:
+        return f"{error}: what is attached may differ; {error.advice}"
+    return ""
+
+
+def log_of(process: int, place: Place) -> str | None:
+    """Where an agent's log is; None if whoever started it, such as a service manager, keeps it elsewhere."""
+    try:
+        path = os.readlink(f"/proc/{process}/fd/2")
+    except OSError:
+        return place.log
+    return path if path.startswith(place.log) else None  # one that was put aside has another name
+
+
+def await_other(place: Place, timeout: float, tell: Tell) -> Running | None:
+    """An agent that somebody else has started, and that does not listen yet; None if there is none."""
+    process = holder(place)
+    if process is None:
+        return None
+    found = answering(place, timeout, lambda: holder(place) is None, tell)
+    if found is None and holder(place) is not None:
+        raise OperationFailed(
+            f"process {process} has the journal in {place.state_dir}, and does not answer at {place.socket}",
+            "give the --socket that it was started with, or stop it with `netloom down`",
+            code="agent-elsewhere",
+            kind="deadline",
+        )
+    return found
+
+
+def answering(place: Place, timeout: float, has_ended: Callable[[], bool], tell: Tell) -> Running | None:
+    """Waits until an agent answers; None if it has ended, or the time is over."""
+    started = time.monotonic()
+    while True:
+        waited = time.monotonic() - started
+        tell(waited)
+        with suppress(AgentError):
+            found = running(place)
+            if found is not None:
+                return found
+        if has_ended() or waited > timeout:
+            return None
+        time.sleep(_LOOK_EVERY)
+
+
+def stop(place: Place, timeout: float) -> int | None:
+    """Ends the agent and waits until it has ended. Gives back its process; None if none was running."""
+    deadline = time.monotonic() + timeout
+    found = _identified(place, min(timeout / 2, _PATIENCE))
+    if found is None:
+        return None
+    process, handle = found
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)
+        if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
+            raise _did_not_end(process, place, timeout)
+    finally:
+        os.close(handle)
+    return process
+
+
+def _did_not_end(process: int, place: Place, timeout: float) -> OperationFailed:
+    kill = f"`kill -9 {process}` ends it: what it was doing is finished or undone when the next one starts"
+    if is_stopped(process):
+        return OperationFailed(
+            f"the agent (process {process}) is stopped, as by SIGSTOP or a debugger, and cannot end",
+            f"`kill -CONT {process}` lets it go on, and then it ends; {kill}",
+            code="agent-halted",
+            kind="deadline",
+        )
+    log = log_of(process, place) or "where its service manager keeps it"
+    return OperationFailed(
+        f"the agent (process {process}) was told to stop, and did not end within {timeout:g} s",
+        f"look at its log, {log}; {kill}",
+        code="agent-not-ending",
+        kind="deadline",
+    )
+
+
+def is_stopped(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            # 4711 (a name (of any kind)) T …
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False
+
+
+def _identified(place: Place, patience: float) -> tuple[int, int] | None:
+    """The agent's process and a handle to it: who listens and answers, or else who has the journal.
+
+    That it is still the agent is seen after the handle was taken: so this is no other process that has
+    got its number since.
+    """
+    try:
+        with Connection(place.socket, patience) as connection:
+            process = _listener(connection, place)
+            if process == _MANAGER and holder(place) != process:
+                return None  # its socket, at which nobody serves
+            handle = _handle(process, place)
+            try:
+                require_same_state(place, connection.info(), "; nothing was stopped")
+            except OperationFailed:
+                os.close(handle)
+                raise
+            except AgentError as error:
+                if holder(place) != process:
+                    os.close(handle)
+                    raise OperationFailed(
+                        f"{error}, and it does not have the journal in {place.state_dir}; it was left alone",
+                        "give the --state-dir and --socket that the agent was started with",
+                        code="agent-unproven",
+                    ) from None
+            return process, handle
+    except NotRunning:
+        found = holder(place)
+        if found is None:
+            return None
+        handle = _handle(found, place)
+        if holder(place) == found:
+            return found, handle
+        os.close(handle)
+        return None
+
+
+def _listener(connection: Connection, place: Place) -> int:
+    """Who serves there. The kernel names who listened when we came: that may have been a service manager, or
+    an agent that has handed its socket over since."""
+    process = connection.process
+    if process == _MANAGER or (process and not os.path.exists(f"/proc/{process}")):
+        return holder(place) or process
+    return process
+
+
+def _handle(process: int, place: Place) -> int:
+    try:
+        return os.pidfd_open(process)
+    except OSError:
+        raise OperationFailed(
+            f"the agent at {place.socket} runs where it cannot be seen from here (process {process})",
+            "stop it where it was started: in its container, or with its service manager",
+            code="agent-unseen",
+        ) from None
+
+
+def holder(place: Place) -> int | None:
+    """The process that has the journal, also while it does not listen yet."""
+    return holder_of(place.journal)
+
+
+def user(place: Place) -> int | None:
+    """The same. Where the lock is not at its path, the agent at the socket is asked, too.
+
+    It is not asked otherwise: a service manager that listens there would start an agent.
+    """
+    process = holder(place)
+    if process is not None or os.path.isfile(place.journal_lock):
+        return process
+    try:
+        with Connection(place.socket, _PATIENCE) as connection:
+            info = connection.info()
+    except Silent as error:  # it may have the journal
+        return error.process or None
+    except AgentError:
+        return None
+    return info.process if is_same_path(info.state_dir, place.state_dir) else None

@@ -1,0 +1,209 @@
+"""Whether container runtimes find netloom's networks and its plugin, and whether that is the right one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+
+from ...api.findings import Finding
+from ...api.paths import DEFAULT_PLUGIN_DIR, Place, receipt_of
+from ...cni import CNIError, NetworkConfig, load_networks
+from ...kernel import Namespace
+from ..health import networks as networks_health
+from ..install.plugins import is_stranger
+from ..node.install import (
+    PLUGIN,
+    NotBuilt,
+    Receipt,
+    read,
+    receipt,
+    receipt_damage,
+    shipped_plugin,
+)
+from ..node.networks import found_in, misspellings, plugin_of
+from ..runtimes.plugin_places import differing, missing, not_executable, obstructed
+from ..runtimes.runtimes import ContainerRuntime, runtimes, to_change
+from .checks import Context
+
+
+def check_runtimes(context: Context) -> Iterator[Finding]:
+    if not context.networks:
+        return
+    conf_dir = context.place.conf_dir
+    names = [it.name for it in context.networks]
+    plugin_dirs = [os.path.dirname(path) for path in plugin_paths(context)]
+    for it in runtimes():
+        yield from _unreadable(it)
+        if it.note and it.chosen not in names:
+            if it.chosen:
+                yield elsewhere(
+                    it.name,
+                    f"CRI-O does not use a network of netloom: {it.note}",
+                    f"set `cni_default_network` to {names[0]!r}, or remove it, and restart CRI-O",
+                )
+            continue  # it does not use CNI, or not here
+        if it.path and not _same(it.conf_dir, conf_dir):
+            yield elsewhere(
+                it.name,
+                f"{it.name} looks for networks in {it.conf_dir}, and netloom's are in {conf_dir} ({it.path})",
+                f"`netloom up --conf-dir {it.conf_dir}` writes one there, or change {to_change(it.path)} and "
+                "restart it",
+            )
+        known = it.plugin_dirs and plugin_dirs
+        if known and not any(_same(one, other) for one in it.plugin_dirs for other in plugin_dirs):
+            yield elsewhere(
+                it.name,
+                f"{it.name} looks for plugins in {', '.join(it.plugin_dirs)}, and netloom's is in "
+                f"{', '.join(plugin_dirs)} ({it.plugin_path})",
+                f"`netloom up --plugin-dir {it.plugin_dirs[0]}` installs it there, or change "
+                f"{to_change(it.plugin_path)} and restart it",
+            )
+
+
+def of_runtimes(place: Place) -> list[Finding]:
+    """For callers that need only these, with every place at which the plugin is installed."""
+    everywhere = place._replace(plugin_dir=None)
+    with Namespace.own() as host:
+        return list(check_runtimes(Context(everywhere, host)))
+
+
+def all_plugin_dirs() -> list[str]:
+    """All directories in which a runtime of this machine looks for plugins."""
+    return [directory for it in runtimes() for directory in it.plugin_dirs]
+
+
+def _unreadable(runtime: ContainerRuntime) -> Iterator[Finding]:
+    for it in runtime.unreadable:
+        yield Finding(
+            code="runtime-unreadable",
+            severity="warning",
+            subject=it.path,
+            text=f"{it.path}, a file of {runtime.name}, cannot be read: {it.why}; what it says of networks "
+            "and plugins is not known",
+            next=f"mend it, or move it away; {runtime.name} may not start with it",
+        )
+
+
+def elsewhere(runtime: str, text: str, advice: str) -> Finding:
+    return Finding(code="runtime-elsewhere", severity="warning", subject=runtime, text=text, next=advice)
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def check_plugin(context: Context) -> Iterator[Finding]:
+    if not context.networks:
+        return  # and nobody needs it
+    try:
+        shipped = shipped_plugin()
+    except NotBuilt as error:
+        yield Finding(
+            code="plugin-not-built",
+            severity="warning",
+            text=str(error),
+            next="install netloom from a wheel, or build the plugin with `make setup` in a checkout",
+        )
+        return
+    yield from (damaged := list(_of_receipt(context.place.state_dir)))
+    if damaged and context.place.plugin_dir is None:
+        return  # and nobody knows where to look
+    known = receipt(context.place.state_dir)
+    for path in plugin_paths(context):
+        yield from _plugin_at(path, shipped, known, {*known.plugins, *plugin_paths(context)})
+
+
+def plugin_paths(context: Context) -> list[str]:
+    """Where `netloom up` has installed it, or where runtimes look by default; none if nobody knows."""
+    given = context.place.plugin_dir
+    if given is not None:
+        return [os.path.join(given, PLUGIN)]
+    if any(_of_receipt(context.place.state_dir)):
+        return []
+    return receipt(context.place.state_dir).plugins or [os.path.join(DEFAULT_PLUGIN_DIR, PLUGIN)]
+
+
+def _of_receipt(state_dir: str) -> Iterator[Finding]:
+    path = receipt_of(state_dir)
+    try:
+        damage = receipt_damage(state_dir)
+        remedy = "`netloom up` writes a new one; run it with each --plugin-dir at which the plugin is"
+    except OSError as cause:
+        damage, remedy = cause.strerror, "look at what is in its place, and move it away; then `netloom up`"
+    if damage is not None:
+        yield Finding(
+            code="receipt-unreadable",
+            subject=path,
+            text=f"{path} cannot be read ({damage}): which files are netloom's is not known",
+            next=remedy,
+        )
+
+
+def _plugin_at(path: str, shipped: bytes, known: Receipt, everywhere: Collection[str]) -> Iterator[Finding]:
+    directory = os.path.dirname(path)
+    try:
+        content = read(path)
+    except OSError as cause:
+        yield obstructed(path, str(cause.strerror))
+        return
+    if content is None:
+        yield missing(path, everywhere)
+    elif is_stranger(path, known):
+        yield Finding(
+            code="plugin-foreign",
+            subject=path,
+            text=f"{path} is no plugin of netloom, and `netloom up` did not put it there: every ADD and DEL "
+            "of a network of netloom runs it",
+            next=f"move it away, and `netloom up --plugin-dir {directory}`; or replace it with `netloom up "
+            f"--force --plugin-dir {directory}`, which replaces a network's file of others, too",
+        )
+    elif not os.access(path, os.X_OK):
+        yield not_executable(path)
+    elif content != shipped:
+        yield differing(path)
+
+
+# Runtimes have one for themselves, which is no network for containers.
+_OWN_TO_RUNTIMES = frozenset({"loopback"})
+
+
+def check_networks(context: Context) -> Iterator[Finding]:
+    directory = context.place.conf_dir
+    try:
+        loaded = load_networks(directory).networks
+        told = [it.path for it in found_in(directory)[1]]
+    except CNIError:
+        return  # which the check `node` reports
+    ours = sorted(it.path for it in loaded if plugin_of(it.network) is not None)
+    if not ours:
+        return
+    yield from networks_health.of_first_file(directory, told)
+    yield from networks_health.of_later_files(directory, told)
+    others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
+    yield from networks_health.of_files_before(ours[0])
+    before = networks_health.files_before(ours[0])
+    for path, network in others.items():
+        if path not in before:
+            yield Finding(
+                code="other-cni",
+                severity="warning",
+                subject=path,
+                text=f"another container network is configured here, too: {network.name}, in {path}",
+                next="keep it if a runtime uses it by its name; else move it away",
+            )
+    names = {it.path: it.network.name for it in loaded}
+    own = {names[path] for path in ours}
+    yield from networks_health.of_same_name({path: name for path, name in names.items() if name in own})
+    for it in context.networks:
+        for text in misspellings(it.config).values():
+            yield Finding(
+                code="network-typo",
+                severity="warning",
+                subject=it.path,
+                text=f"{it.path}: {text}",
+                next="spell it so, or remove it; `netloom cni validate` checks the file",
+            )
+
+
+def _is_own(network: NetworkConfig) -> bool:
+    return all(plugin.type in _OWN_TO_RUNTIMES for plugin in network.plugins)

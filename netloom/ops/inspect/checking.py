@@ -1,0 +1,235 @@
+"""Compares attachments with the kernel, and asks the agent to repair them.
+
+While an agent runs, a change that is under way looks like a defect. So what is found counts if it is still
+found a moment later, of the same thing: containers that come and go may have the same names, so an attachment
+is told by when it was made, and a link by its number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from ...api.findings import Finding
+from ...api.paths import Place
+from ...api.protocol import AT_A_TIME, RepairAnswer, RepairedAttachment, RepairRequest
+from ...api.text import for_shell
+from ...cni import AttachmentKey, CNIError
+from ...ipam import Pool
+from ...journal import Attachment, Ledger
+from ...kernel import Namespace, NftElement
+from ...kernel.objects.link import link_names
+from ...networks.attachment import readable_plan
+from ..audit import Plans, as_planned, audit, plans_of
+from ..control.asking import ask
+from ..control.process import holder
+from ..errors import OperationFailed
+from ..explain.names import rows_of
+from ..health.attachments import foreign_address
+from ..journals.reading import copy_of_journal, reading
+from ..node import table_contents as contents
+from ..node.namespaces import namespace_of
+from ..node.networks import node_networks
+from .attachment_state import (
+    advise_new_links,
+    advise_up,
+    findings_of,
+    findings_of_table,
+    foreign_addresses,
+    look_at,
+    without_stale,
+)
+from .documents import Checked
+from .listing import configured_networks, queued
+
+# Seconds before each further comparison. Nearly every change is over by the second.
+RECHECK_AFTER = (0.3, 0.5)
+# Seconds for as many attachments as one request has: far longer than it takes.
+_PATIENCE = 60.0
+
+# By what findings are about: a number that no later thing of the same name has.
+Identities: TypeAlias = Mapping[str, float]
+# What is done, how many of it, and of how many.
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+
+class Looked(NamedTuple):
+    """`is_served` is whether an agent is at work, which may be the reason for what was found."""
+
+    keys: list[AttachmentKey]
+    findings: list[Finding]
+    is_served: bool
+    identities: Identities
+
+
+def check(place: Place, name: str | None, progress: Progress) -> Checked:
+    """What differs, and still does a moment later. `name` is a network or an attachment; None: all."""
+    return _document(_compare_again(place, name, progress))
+
+
+def repair(place: Place, name: str | None, progress: Progress, *, recreate: bool) -> Checked:
+    """Asks the agent to repair what differs, and tells what differs afterwards."""
+    done = _repaired(place, _compare(place, name, progress), progress, recreate=recreate)
+    found = _compare_again(place, name, progress)
+    if not recreate:
+        found = found._replace(findings=[_advise_recreate(it) for it in found.findings])
+    return _document(found, done)
+
+
+def _document(found: Looked, done: RepairAnswer | None = None) -> Checked:
+    wrong = {it.subject for it in found.findings}
+    return Checked(
+        attachments=[str(key) for key in found.keys],
+        repaired=None if done is None else [it for it in done.repaired if _is_told(it, wrong)],
+        table=done is not None and done.table,
+        findings=found.findings,
+    )
+
+
+def _is_told(it: RepairedAttachment, wrong: Collection[str]) -> bool:
+    """An attachment that was gone or just being made, and is well now, is no failure."""
+    return it.changed or bool(it.left) or (bool(it.error) and it.attachment in wrong)
+
+
+def _advise_recreate(it: Finding) -> Finding:
+    """The next step after a repair that did not help."""
+    if it.code not in ("object-missing", "object-changed"):
+        return it
+    advice = f"`netloom check {it.subject} --repair --recreate` makes its link anew; then its connections end"
+    return replace(it, next=advice)
+
+
+def identities(rows: Iterable[Attachment], host: Namespace) -> Identities:
+    links = {it.name: it.index for it in link_names(host).values()}
+    return {**links, **{str(row.key): row.created for row in rows}}
+
+
+def is_same(subject: str, one: Identities, other: Identities) -> bool:
+    """True also for a subject without an identity, such as a pool or an element of the table."""
+    return one.get(subject) == other.get(subject)
+
+
+def _compare_again(place: Place, name: str | None, progress: Progress) -> Looked:
+    found = _compare(place, name, progress)
+    for seconds in RECHECK_AFTER if found.is_served else ():
+        if not found.findings:
+            break
+        time.sleep(seconds)
+        again = _compare(place, name, progress, {it.subject for it in found.findings})
+        found = again._replace(
+            findings=[
+                it
+                for it in found.findings
+                if it in again.findings and is_same(it.subject, found.identities, again.identities)
+            ]
+        )
+    return found
+
+
+def _compare(
+    place: Place, name: str | None, progress: Progress, only: Collection[str] | None = None
+) -> Looked:
+    """`only` are the attachments that are compared once more; the others were fine a moment ago."""
+    ledger = copy_of_journal(place)
+    is_served = holder(place) is not None
+    if ledger is None:
+        if name is not None:
+            raise _unknown(name)
+        return Looked([], [], is_served, {})
+    with reading(place), Namespace.own() as host:
+        bulk = _BulkCheck(host, only, progress)
+        if name is None:
+            findings = audit(ledger, host, _pools(place), glance=bulk)
+            findings = advise_new_links(findings, bulk.others, host)
+            findings += [it for row in bulk.others for it in _foreign(row)]
+        else:
+            rows = _meant(place, name, ledger)
+            bulk(rows, plans_of(rows), contents.there(host))
+            findings = findings_of_table(host)
+            findings += [it for row in bulk.others for it in findings_of(row, look_at(row, host))]
+        keys = [row.key for row in bulk.rows]
+        findings = without_stale(findings, bulk.others, queued(place.intents))
+        if not is_served:
+            findings = advise_up(findings)
+        return Looked(keys, findings, is_served, identities(bulk.rows, host))
+
+
+class _BulkCheck:
+    """Tells which attachments are as planned, and remembers the others."""
+
+    def __init__(self, host: Namespace, only: Collection[str] | None, progress: Progress) -> None:
+        self._progress = progress
+        self._host = host
+        self._only = only
+        self.rows: Sequence[Attachment] = ()
+        self.others: Sequence[Attachment] = ()
+
+    def __call__(
+        self, rows: Sequence[Attachment], plans: Plans, elements: Sequence[NftElement]
+    ) -> Collection[int]:
+        if self._only is None:
+            fine = as_planned(rows, plans, self._host, elements, partial(self._progress, "compared"))
+        else:
+            fine = frozenset(row.id for row in rows if str(row.key) not in self._only)
+        self.rows, self.others = rows, [row for row in rows if row.id not in fine]
+        return fine
+
+
+def _meant(place: Place, name: str, ledger: Ledger) -> list[Attachment]:
+    of_network = [row for row in ledger.attachments() if row.network == name]
+    if of_network:
+        return of_network
+    rows = rows_of(ledger, name)
+    if not rows and name not in configured_networks(place.conf_dir):
+        raise _unknown(name)
+    return rows
+
+
+def _unknown(name: str) -> OperationFailed:
+    return OperationFailed(
+        f"neither a network nor anything that is attached is named {name!r}",
+        f"`netloom explain {for_shell(name)}` tells what became of it; `netloom ls` lists what is attached",
+        code="not-attached",
+    )
+
+
+def _pools(place: Place) -> list[Pool]:
+    """One that several networks share is counted once."""
+    try:
+        networks = [it.network for it in node_networks(place.conf_dir)]
+    except CNIError:
+        return []
+    return list(dict.fromkeys(pool for network in networks if network for pool in network.pools))
+
+
+def _foreign(row: Attachment) -> list[Finding]:
+    namespace, plan = namespace_of(row), readable_plan(row)
+    if namespace is None:
+        return []
+    with namespace:
+        return (
+            []
+            if plan is None
+            else [foreign_address(row, it, row.ifname) for it in foreign_addresses(plan, namespace)]
+        )
+
+
+def _repaired(place: Place, found: Looked, progress: Progress, *, recreate: bool) -> RepairAnswer:
+    """Some attachments in a request, so that none waits too long for its answer."""
+    subjects = {it.subject for it in found.findings}
+    keys = [key for key in found.keys if str(key) in subjects]
+    done: list[RepairedAttachment] = []
+    laid_down = False
+    for start in range(0, max(len(keys), 1) if found.findings else 0, AT_A_TIME):
+        some = [(it.network, it.container_id, it.ifname) for it in keys[start : start + AT_A_TIME]]
+        body = msgspec.json.encode(RepairRequest(some, recreate))
+        answer = msgspec.json.decode(ask(place, "repair", body, timeout=_PATIENCE), type=RepairAnswer)
+        done += answer.repaired
+        laid_down |= answer.table
+        progress("repaired", start + len(some), len(keys))
+    return RepairAnswer(laid_down, done)

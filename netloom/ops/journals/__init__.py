@@ -1,0 +1,1 @@
+"""The journal, read beside an agent or without one; copies of it."""

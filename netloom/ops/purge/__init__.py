@@ -1,0 +1,1 @@
+"""Removing all of netloom from a machine, and nothing else."""
