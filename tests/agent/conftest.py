@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import Node
+from ..fixtures.node import Node
 
 
 @pytest.fixture

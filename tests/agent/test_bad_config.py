@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .stage import POOLS, Node
+from ..fixtures.node import POOLS, Node
 
 pytestmark = pytest.mark.kernel
 

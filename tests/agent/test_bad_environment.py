@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import PLUGIN, Node, Outcome
+from ..fixtures.node import PLUGIN, Node, Outcome
 
 pytestmark = pytest.mark.kernel
 

@@ -15,7 +15,7 @@ import pytest
 
 from netloom.kernel import Namespace
 
-from .stage import Node, Outcome, eventually
+from ..fixtures.node import Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -8,8 +8,8 @@ import pytest
 
 from netloom.failpoints import VARIABLE
 
-from .stage import PLUGIN, Node, eventually
-from .test_afterwards import go_on, is_stopped
+from ..fixtures.node import PLUGIN, Node, eventually
+from .test_operation_log import go_on, is_stopped
 
 pytestmark = pytest.mark.kernel
 

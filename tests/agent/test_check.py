@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .stage import Node, Outcome, eventually
+from ..fixtures.node import Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -16,7 +16,7 @@ import pytest
 from netloom.api.client import AgentError, Connection, NotRunning, Silent
 from netloom.api.protocol import LENGTH, Reply
 
-from .stage import Node
+from ..fixtures.node import Node
 
 Answer = Callable[[socket.socket], object]
 

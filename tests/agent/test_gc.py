@@ -8,7 +8,7 @@ import pytest
 
 from netloom.api.protocol import Head, encode
 
-from .stage import Node, Outcome
+from ..fixtures.node import Node, Outcome
 
 pytestmark = pytest.mark.kernel
 

@@ -9,8 +9,8 @@ import pytest
 
 from netloom.networks.names import HOST_MAC
 
-from .outside import IPV6, OUTSIDE, Attached, Town, attach, new_town, run_in
-from .packets import send_raw, udp6
+from ..fixtures.internet import IPV6, OUTSIDE, Attached, Internet, attach, new_internet, run_in
+from ..fixtures.packets import send_raw, udp6
 
 pytestmark = pytest.mark.kernel
 
@@ -19,16 +19,16 @@ _IPV6 = 0x86DD
 
 
 @pytest.fixture(scope="module")
-def town() -> Iterator[Town]:
-    with new_town() as town:
-        town.node.start()
-        run_in(town.host, "ip", "-6", "route", "add", "default", "via", OUTSIDE[IPV6])
-        yield town
+def internet() -> Iterator[Internet]:
+    with new_internet() as internet:
+        internet.node.start()
+        run_in(internet.host, "ip", "-6", "route", "add", "default", "via", OUTSIDE[IPV6])
+        yield internet
 
 
 @pytest.fixture(scope="module")
-def container(town: Town) -> Attached:
-    return attach(town, ipMasq=True)
+def container(internet: Internet) -> Attached:
+    return attach(internet, ipMasq=True)
 
 
 def send(container: Attached, packet: bytes) -> None:
@@ -39,7 +39,7 @@ def send(container: Attached, packet: bytes) -> None:
 def test_what_is_for_an_address_that_no_host_can_have_does_not_leave(
     container: Attached, destination: str
 ) -> None:
-    own, outside = container.addresses[IPV6], container.town.outside
+    own, outside = container.addresses[IPV6], container.internet.outside
     with outside.entered():
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_IPV6))
     with wire:

@@ -24,10 +24,10 @@ from netloom.agent.settings import Settings
 from netloom.api.protocol import LENGTH, Head, encode
 from netloom.journal.schema import VERSION
 
-from .faults import small_disk
-from .installation import Installation
-from .stage import NETLOOM, Node, eventually, is_stopped
-from .successor import (
+from ..fixtures.faults import small_disk
+from ..fixtures.installation import Installation
+from ..fixtures.node import NETLOOM, Node, eventually, is_stopped
+from ..fixtures.successor import (
     calling,
     failures,
     follow,

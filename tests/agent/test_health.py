@@ -11,10 +11,10 @@ import pytest
 
 from netloom.api.catalogue import ENTRIES
 
-from .faults import BreakableDisk, SmallDisk, small_disk
-from .hanging import Ground
-from .stage import Node, eventually
-from .watching import PORT, ask, conf_dir, is_there
+from ..fixtures.faults import BreakableDisk, SmallDisk, small_disk
+from ..fixtures.hanging import HangingSystem
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import PORT, ask, conf_dir, is_there
 
 pytestmark = pytest.mark.kernel
 
@@ -152,11 +152,11 @@ def test_a_table_that_is_not_whole_is_not_ready(node: Node) -> None:
 
 
 def test_a_disk_that_hangs_is_named_and_everything_else_is_still_answered(node: Node, tmp_path: Path) -> None:
-    ground = Ground(tmp_path)
+    system = HangingSystem(tmp_path)
     directory = conf_dir(node, node.config())
-    node.start("--tick", "0.1", "--conf-dir", str(directory), environment=ground.environment)
+    node.start("--tick", "0.1", "--conf-dir", str(directory), environment=system.environment)
     assert eventually(lambda: is_there(node))
-    with ground.hangs("disk"):
+    with system.hangs("disk"):
         adding = node.begin("ADD", node.container())
         assert eventually(lambda: stuck_parts(node) == ["journal"], 40)
         assert ask(node, "/").status == 200
@@ -168,12 +168,12 @@ def test_a_disk_that_hangs_is_named_and_everything_else_is_still_answered(node: 
 def test_a_kernel_that_hangs_is_named_and_everything_else_is_still_answered(
     node: Node, tmp_path: Path
 ) -> None:
-    ground = Ground(tmp_path)
+    system = HangingSystem(tmp_path)
     directory = conf_dir(node, node.config())
-    node.start("--conf-dir", str(directory), environment=ground.environment)
+    node.start("--conf-dir", str(directory), environment=system.environment)
     assert eventually(lambda: is_there(node))
     container = node.container()
-    with ground.hangs("kernel"):
+    with system.hangs("kernel"):
         adding = node.begin("ADD", container)
         assert eventually(lambda: stuck_parts(node) == ["dataplane"], 40)
         ready = ask(node, "/readyz")

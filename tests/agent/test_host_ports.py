@@ -12,7 +12,7 @@ import pytest
 from netloom.kernel import Namespace
 from netloom.networks.names import HOST_MAC
 
-from .outside import (
+from ..fixtures.internet import (
     BEYOND,
     IPV4,
     IPV6,
@@ -25,19 +25,19 @@ from .outside import (
     Answer,
     Answering,
     Attached,
-    Town,
+    Internet,
     ask,
     attach,
     is_refused,
     leftovers,
     mapped,
-    new_town,
+    new_internet,
     port,
     send_on_the_wire,
     socket_at,
 )
-from .packets import udp4
-from .stage import POOLS
+from ..fixtures.node import POOLS
+from ..fixtures.packets import udp4
 
 pytestmark = pytest.mark.kernel
 
@@ -55,7 +55,7 @@ AT_HOME_QUIET, QUIET = 8085, 90
 class Street(NamedTuple):
     """`web` has the ports; `neighbour` is of the same network, `stranger` of another."""
 
-    town: Town
+    internet: Internet
     web: Attached
     neighbour: Attached
     stranger: Attached
@@ -63,10 +63,10 @@ class Street(NamedTuple):
 
 @pytest.fixture(scope="module")
 def street() -> Iterator[Street]:
-    with new_town() as town, ExitStack() as stack:
-        town.node.start()
+    with new_internet() as internet, ExitStack() as stack:
+        internet.node.start()
         web = attach(
-            town,
+            internet,
             "web",
             **mapped(
                 *(port(OPEN, protocol=protocol) for protocol in (TCP, UDP)),
@@ -80,22 +80,22 @@ def street() -> Iterator[Street]:
                 ),
             ),
         )
-        neighbour = attach(town, "neighbour", isolation="none", ipMasq=True)
-        stranger = attach(town, "stranger", network="other", pools=OTHER_POOLS, ipMasq=True)
+        neighbour = attach(internet, "neighbour", isolation="none", ipMasq=True)
+        stranger = attach(internet, "stranger", network="other", pools=OTHER_POOLS, ipMasq=True)
         stack.enter_context(web.answering())
-        stack.enter_context(Answering(town.beyond, "beyond", OPEN))
-        yield Street(town, web, neighbour, stranger)
-        assert town.node.audit([*POOLS, *OTHER_POOLS]) == []
+        stack.enter_context(Answering(internet.beyond, "beyond", OPEN))
+        yield Street(internet, web, neighbour, stranger)
+        assert internet.node.audit([*POOLS, *OTHER_POOLS]) == []
         for it in (web, neighbour, stranger):
             it.delete()
-        assert leftovers(town.node) == []
+        assert leftovers(internet.node) == []
 
 
 def callers(street: Street) -> dict[str, Namespace]:
     return {
-        "outside": street.town.outside,
-        "beyond": street.town.beyond,
-        "the host": street.town.host,
+        "outside": street.internet.outside,
+        "beyond": street.internet.beyond,
+        "the host": street.internet.host,
         "the container itself": street.web.place,
         "another of its network": street.neighbour.place,
         "one of another network": street.stranger.place,
@@ -127,7 +127,7 @@ def test_a_host_port_is_reached_at_the_hosts_address_by(
 def test_a_host_port_is_reached_at_the_hosts_loopback_by_the_host(
     street: Street, family: str, protocol: str, number: int
 ) -> None:
-    assert ask(street.town.host, protocol, LOOPBACK[family], number).who == "web"
+    assert ask(street.internet.host, protocol, LOOPBACK[family], number).who == "web"
 
 
 @PROTOCOLS
@@ -135,7 +135,7 @@ def test_a_host_port_is_reached_at_the_hosts_loopback_by_the_host(
 def test_a_host_port_is_reached_at_the_hosts_other_address(
     street: Street, family: str, protocol: str
 ) -> None:
-    assert ask(street.town.outside, protocol, NODE_TO_BEYOND[family], OPEN).who == "web"
+    assert ask(street.internet.outside, protocol, NODE_TO_BEYOND[family], OPEN).who == "web"
 
 
 @PROTOCOLS
@@ -143,7 +143,7 @@ def test_a_host_port_is_reached_at_the_hosts_other_address(
 def test_who_calls_from_outside_is_seen_by_its_own_address(
     street: Street, family: str, protocol: str
 ) -> None:
-    seen = ask(street.town.outside, protocol, NODE[family], OPEN)
+    seen = ask(street.internet.outside, protocol, NODE[family], OPEN)
     assert seen == Answer("web", OUTSIDE[family])
 
 
@@ -157,7 +157,7 @@ def test_another_container_that_calls_is_seen_by_its_own_address(
 
 
 def test_no_link_is_opened_to_loopback_addresses(street: Street) -> None:
-    every = street.town.node.inside("sysctl", "-a", "--pattern", r"route_localnet$").split("\n")
+    every = street.internet.node.inside("sysctl", "-a", "--pattern", r"route_localnet$").split("\n")
     assert {line.split(" = ")[1] for line in every if line} == {"0"}
 
 
@@ -167,19 +167,19 @@ def test_no_link_is_opened_to_loopback_addresses(street: Street) -> None:
 @PROTOCOLS
 @FAMILIES
 def test_a_port_of_one_address_is_reached_there(street: Street, family: str, protocol: str) -> None:
-    assert ask(street.town.outside, protocol, NODE[family], AT_ONE).who == "web"
+    assert ask(street.internet.outside, protocol, NODE[family], AT_ONE).who == "web"
 
 
 @PROTOCOLS
 @FAMILIES
 def test_a_port_of_one_address_is_no_port_of_another(street: Street, family: str, protocol: str) -> None:
-    assert is_refused(street.town.outside, protocol, NODE_TO_BEYOND[family], AT_ONE)
+    assert is_refused(street.internet.outside, protocol, NODE_TO_BEYOND[family], AT_ONE)
 
 
 @PROTOCOLS
 @FAMILIES
 def test_a_port_of_one_address_is_no_port_of_the_loopback(street: Street, family: str, protocol: str) -> None:
-    assert is_refused(street.town.host, protocol, LOOPBACK[family], AT_ONE)
+    assert is_refused(street.internet.host, protocol, LOOPBACK[family], AT_ONE)
 
 
 @PROTOCOLS
@@ -187,12 +187,15 @@ def test_a_port_of_one_address_is_no_port_of_the_loopback(street: Street, family
 def test_a_port_of_the_loopback_is_no_port_of_the_hosts_address(
     street: Street, family: str, protocol: str
 ) -> None:
-    assert is_refused(street.town.outside, protocol, NODE[family], AT_HOME)
+    assert is_refused(street.internet.outside, protocol, NODE[family], AT_HOME)
 
 
 def first_heard_at_home(street: Street, place: Namespace, to: str, source: str) -> bytes:
     """What the container hears first, if somebody sends to 127.0.0.1 on a wire before the host calls it."""
-    with socket_at(street.web.place, UDP, IPV4) as listening, socket_at(street.town.host, UDP, IPV4) as own:
+    with (
+        socket_at(street.web.place, UDP, IPV4) as listening,
+        socket_at(street.internet.host, UDP, IPV4) as own,
+    ):
         listening.bind(("0.0.0.0", QUIET))
         packet = udp4(source, LOOPBACK[IPV4], AT_HOME_QUIET, b"from the wire")
         for _ in range(3):
@@ -205,8 +208,8 @@ def test_a_port_of_the_loopback_is_not_reached_by_a_neighbour_who_sends_to_it_on
     street: Street,
 ) -> None:
     """Nobody may send to 127.0.0.1 on a wire, but everybody on it can."""
-    link = json.loads(street.town.node.inside("ip", "-j", "link", "show", "out0"))[0]
-    heard = first_heard_at_home(street, street.town.outside, link["address"], OUTSIDE[IPV4])
+    link = json.loads(street.internet.node.inside("ip", "-j", "link", "show", "out0"))[0]
+    heard = first_heard_at_home(street, street.internet.outside, link["address"], OUTSIDE[IPV4])
     assert heard == b"from home"
 
 
@@ -226,7 +229,7 @@ def test_a_port_of_the_loopback_is_not_reached_by_a_container_that_sends_to_it_o
 def test_the_same_port_of_another_machine_is_reached_through_the_host(
     street: Street, family: str, protocol: str
 ) -> None:
-    assert ask(street.town.outside, protocol, BEYOND[family], OPEN) == Answer("beyond", OUTSIDE[family])
+    assert ask(street.internet.outside, protocol, BEYOND[family], OPEN) == Answer("beyond", OUTSIDE[family])
 
 
 @PROTOCOLS
@@ -242,13 +245,13 @@ def test_the_same_port_of_another_machine_is_reached_by_a_container(
 def test_the_same_port_of_another_machine_is_reached_by_the_host(
     street: Street, family: str, protocol: str
 ) -> None:
-    assert ask(street.town.host, protocol, BEYOND[family], OPEN).who == "beyond"
+    assert ask(street.internet.host, protocol, BEYOND[family], OPEN).who == "beyond"
 
 
 @FAMILIES
 def test_a_port_of_tcp_is_none_of_udp(street: Street, family: str) -> None:
-    assert ask(street.town.outside, TCP, NODE[family], ONLY_TCP).who == "web"
-    assert is_refused(street.town.outside, UDP, NODE[family], ONLY_TCP)
+    assert ask(street.internet.outside, TCP, NODE[family], ONLY_TCP).who == "web"
+    assert is_refused(street.internet.outside, UDP, NODE[family], ONLY_TCP)
 
 
 @PROTOCOLS
@@ -263,9 +266,13 @@ def test_a_port_that_nobody_has_is_refused(street: Street, caller: str, family: 
 def test_a_service_of_the_host_on_another_port_is_reached_and_sees_its_callers(
     street: Street, family: str, protocol: str
 ) -> None:
-    with Answering(street.town.host, "host", NOBODYS):
-        assert ask(street.town.host, protocol, LOOPBACK[family], NOBODYS) == Answer("host", LOOPBACK[family])
-        assert ask(street.town.outside, protocol, NODE[family], NOBODYS) == Answer("host", OUTSIDE[family])
+    with Answering(street.internet.host, "host", NOBODYS):
+        assert ask(street.internet.host, protocol, LOOPBACK[family], NOBODYS) == Answer(
+            "host", LOOPBACK[family]
+        )
+        assert ask(street.internet.outside, protocol, NODE[family], NOBODYS) == Answer(
+            "host", OUTSIDE[family]
+        )
 
 
 @PROTOCOLS
@@ -274,7 +281,10 @@ def test_a_service_of_the_host_answers_a_caller_whose_own_port_is_mapped(
     street: Street, family: str, protocol: str
 ) -> None:
     """An ephemeral port may be one that is mapped: what comes back to it is no call."""
-    with Answering(street.town.host, "host", NOBODYS), socket_at(street.town.host, protocol, family) as own:
+    with (
+        Answering(street.internet.host, "host", NOBODYS),
+        socket_at(street.internet.host, protocol, family) as own,
+    ):
         own.bind((LOOPBACK[family], OPEN))
         own.connect((LOOPBACK[family], NOBODYS))
         own.send(b"who?")
@@ -286,13 +296,13 @@ def test_a_service_of_the_host_on_another_loopback_address_sees_its_callers(
     street: Street, protocol: str
 ) -> None:
     """Such as a resolver on 127.0.0.53, beside a container that has the port of 127.0.0.1."""
-    with Answering(street.town.host, "host", AT_HOME, at="127.0.0.53"):
-        assert ask(street.town.host, protocol, "127.0.0.53", AT_HOME) == Answer("host", "127.0.0.1")
+    with Answering(street.internet.host, "host", AT_HOME, at="127.0.0.53"):
+        assert ask(street.internet.host, protocol, "127.0.0.53", AT_HOME) == Answer("host", "127.0.0.1")
 
 
 @PROTOCOLS
 def test_a_host_port_is_reached_from_any_loopback_address(street: Street, protocol: str) -> None:
-    assert ask(street.town.host, protocol, "127.0.0.1", OPEN, source="127.0.0.2").who == "web"
+    assert ask(street.internet.host, protocol, "127.0.0.1", OPEN, source="127.0.0.2").who == "web"
 
 
 @PROTOCOLS
@@ -300,4 +310,4 @@ def test_a_host_port_is_reached_from_any_loopback_address(street: Street, protoc
 def test_a_host_port_of_any_address_is_reached_from_the_loopback_address(
     street: Street, family: str, protocol: str
 ) -> None:
-    assert ask(street.town.host, protocol, NODE[family], OPEN, source=LOOPBACK[family]).who == "web"
+    assert ask(street.internet.host, protocol, NODE[family], OPEN, source=LOOPBACK[family]).who == "web"

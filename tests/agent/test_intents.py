@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .stage import Node
+from ..fixtures.node import Node
 
 pytestmark = pytest.mark.kernel
 

@@ -17,8 +17,8 @@ import pytest
 from netloom.kernel import Namespace
 from netloom.networks.names import HOST_MAC
 
-from .packets import router_advertisement, send_raw, socket_in, udp4, udp6
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
+from ..fixtures.packets import router_advertisement, send_raw, socket_in, udp4, udp6
 
 pytestmark = pytest.mark.kernel
 
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         return made
 
 
-class Town:
+class Internet:
     """A host with containers on it, and somebody outside."""
 
     def __init__(self, node: Node) -> None:
@@ -101,8 +101,8 @@ def has_address(place: Place) -> bool:
 
 
 @pytest.fixture
-def town(shared: Node) -> Iterator[Town]:
-    made = Town(shared)
+def internet(shared: Node) -> Iterator[Internet]:
+    made = Internet(shared)
     yield made
     made.close()
 
@@ -200,47 +200,47 @@ class _Udp(_Attempt):
 
 
 @pytest.mark.parametrize("isolation", ["none", "networks"])
-def test_containers_of_one_network_talk(town: Town, isolation: str) -> None:
-    one, other = (town.container("net", isolation=isolation) for _ in range(2))
+def test_containers_of_one_network_talk(internet: Internet, isolation: str) -> None:
+    one, other = (internet.container("net", isolation=isolation) for _ in range(2))
     assert reached(one, other) == EVERYTHING
 
 
-def test_containers_that_are_kept_apart_do_not_talk(town: Town) -> None:
-    one, other = (town.container("net", isolation="containers") for _ in range(2))
+def test_containers_that_are_kept_apart_do_not_talk(internet: Internet) -> None:
+    one, other = (internet.container("net", isolation="containers") for _ in range(2))
     assert is_silent(one, other)
     assert is_silent(other, one)
 
 
-def test_networks_talk_unless_they_are_kept_apart(town: Town) -> None:
-    assert reached(town.container("net"), town.container("other", pools=OTHER_POOLS)) == EVERYTHING
+def test_networks_talk_unless_they_are_kept_apart(internet: Internet) -> None:
+    assert reached(internet.container("net"), internet.container("other", pools=OTHER_POOLS)) == EVERYTHING
 
 
 @pytest.mark.parametrize("isolation", ["networks", "containers"])
-def test_an_isolated_network_and_another_one_do_not_talk(town: Town, isolation: str) -> None:
-    isolated = town.container("net", isolation=isolation)
-    other = town.container("other", pools=OTHER_POOLS)
+def test_an_isolated_network_and_another_one_do_not_talk(internet: Internet, isolation: str) -> None:
+    isolated = internet.container("net", isolation=isolation)
+    other = internet.container("other", pools=OTHER_POOLS)
     assert is_silent(isolated, other)
     assert is_silent(other, isolated)
 
 
 @pytest.mark.parametrize("pools", [OTHER_POOLS, None], ids=["with pools of their own", "with one pool"])
-def test_two_isolated_networks_do_not_talk(town: Town, pools: list[dict[str, str]] | None) -> None:
+def test_two_isolated_networks_do_not_talk(internet: Internet, pools: list[dict[str, str]] | None) -> None:
     keys = {} if pools is None else {"pools": pools}
-    one = town.container("net", isolation="networks")
-    other = town.container("other", isolation="networks", **keys)
+    one = internet.container("net", isolation="networks")
+    other = internet.container("other", isolation="networks", **keys)
     assert is_silent(one, other)
     assert is_silent(other, one)
 
 
-def test_of_networks_that_are_kept_apart_each_still_talks_to_itself(town: Town) -> None:
-    one, same = (town.container("net", isolation="networks") for _ in range(2))
-    town.container("other", isolation="networks")
+def test_of_networks_that_are_kept_apart_each_still_talks_to_itself(internet: Internet) -> None:
+    one, same = (internet.container("net", isolation="networks") for _ in range(2))
+    internet.container("other", isolation="networks")
     assert reached(one, same) == EVERYTHING
 
 
-def test_a_connection_that_was_there_before_goes_on(town: Town) -> None:
+def test_a_connection_that_was_there_before_goes_on(internet: Internet) -> None:
     """What answers is let through: here to a container that has since become one that is kept apart."""
-    one, other = town.container("net"), town.container("other")
+    one, other = internet.container("net"), internet.container("other")
     address = other.addresses[0]
     with socket_in("", socket.AF_INET, socket.SOCK_STREAM, namespace=other.namespace) as listening:
         listening.bind((address, 0))
@@ -248,40 +248,40 @@ def test_a_connection_that_was_there_before_goes_on(town: Town) -> None:
         with socket_in("", socket.AF_INET, socket.SOCK_STREAM, namespace=one.namespace) as asking:
             asking.connect(listening.getsockname())
             answering, _ = listening.accept()
-            link = town.node.link_of(other.container)
-            town.node.inside("nft", f"add element inet netloom apart {{ {link} : drop }}")
+            link = internet.node.link_of(other.container)
+            internet.node.inside("nft", f"add element inet netloom apart {{ {link} : drop }}")
             with answering:
                 asking.send(b"ask")
                 assert answering.recv(100) == b"ask"
                 answering.send(b"answer")
                 assert asking.recv(100) == b"answer"
             # The agent may have seen by now that nobody has it.
-            town.node.inside("nft", f"delete element inet netloom apart {{ {link} }}", check=False)
+            internet.node.inside("nft", f"delete element inet netloom apart {{ {link} }}", check=False)
 
 
 # Who is not concerned.
 
 
 @pytest.mark.parametrize("isolation", ["networks", "containers"])
-def test_the_host_is_not_concerned(town: Town, isolation: str) -> None:
-    isolated = town.container("net", isolation=isolation)
-    assert reached(town.host, isolated) == EVERYTHING
-    assert reached(isolated, town.host) == EVERYTHING
+def test_the_host_is_not_concerned(internet: Internet, isolation: str) -> None:
+    isolated = internet.container("net", isolation=isolation)
+    assert reached(internet.host, isolated) == EVERYTHING
+    assert reached(isolated, internet.host) == EVERYTHING
 
 
 @pytest.mark.parametrize("isolation", ["networks", "containers"])
-def test_whoever_is_outside_is_not_concerned(town: Town, isolation: str) -> None:
-    isolated = town.container("net", isolation=isolation)
-    assert reached(town.outside, isolated) == EVERYTHING
-    assert reached(isolated, town.outside) == EVERYTHING
+def test_whoever_is_outside_is_not_concerned(internet: Internet, isolation: str) -> None:
+    isolated = internet.container("net", isolation=isolation)
+    assert reached(internet.outside, isolated) == EVERYTHING
+    assert reached(isolated, internet.outside) == EVERYTHING
 
 
 @pytest.mark.parametrize("isolation", ["networks", "containers"])
-def test_a_host_port_is_published_to_those_who_are_kept_apart(town: Town, isolation: str) -> None:
+def test_a_host_port_is_published_to_those_who_are_kept_apart(internet: Internet, isolation: str) -> None:
     ports = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
-    server = town.container("net", isolation=isolation, runtimeConfig={"portMappings": ports})
-    client = town.container("other", isolation=isolation)
-    for address, at in zip(server.addresses, town.host.addresses, strict=True):
+    server = internet.container("net", isolation=isolation, runtimeConfig={"portMappings": ports})
+    client = internet.container("other", isolation=isolation)
+    for address, at in zip(server.addresses, internet.host.addresses, strict=True):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket_in("", family, socket.SOCK_STREAM, namespace=server.namespace) as listening:
             listening.bind((address, 80))
@@ -304,27 +304,27 @@ def apart(node: Node) -> list[str]:
 
 
 @pytest.mark.parametrize("isolation", ["networks", "containers"])
-def test_nothing_is_left_after_del(town: Town, isolation: str) -> None:
-    places = [town.container("net", isolation=isolation) for _ in range(2)]
-    assert apart(town.node) != []
+def test_nothing_is_left_after_del(internet: Internet, isolation: str) -> None:
+    places = [internet.container("net", isolation=isolation) for _ in range(2)]
+    assert apart(internet.node) != []
     for place in places:
-        town.node.delete(place.container)
-    assert eventually(lambda: apart(town.node) == []), apart(town.node)
-    assert town.node.audit() == []
+        internet.node.delete(place.container)
+    assert eventually(lambda: apart(internet.node) == []), apart(internet.node)
+    assert internet.node.audit() == []
 
 
-def test_a_container_that_takes_a_link_that_was_isolated_is_not(town: Town) -> None:
+def test_a_container_that_takes_a_link_that_was_isolated_is_not(internet: Internet) -> None:
     """The same container comes back, with the same link, on a network that has become an open one."""
-    isolated, other = town.container("net", isolation="containers"), town.container("net")
-    town.node.delete(isolated.container)
-    again = town.node.add(isolated.container)
+    isolated, other = internet.container("net", isolation="containers"), internet.container("net")
+    internet.node.delete(isolated.container)
+    again = internet.node.add(isolated.container)
     assert reached(Place(isolated.namespace, again.addresses), other) == EVERYTHING
 
 
-def test_who_is_kept_apart_stays_so_when_the_table_was_flushed(town: Town) -> None:
-    one, other = town.container("net", isolation="networks"), town.container("other")
-    town.node.inside("nft", "flush", "ruleset")
-    assert eventually(lambda: town.node.audit() == [])
+def test_who_is_kept_apart_stays_so_when_the_table_was_flushed(internet: Internet) -> None:
+    one, other = internet.container("net", isolation="networks"), internet.container("other")
+    internet.node.inside("nft", "flush", "ruleset")
+    assert eventually(lambda: internet.node.audit() == [])
     assert is_silent(one, other)
     assert is_silent(other, one)
 
@@ -356,10 +356,10 @@ class Guarded(NamedTuple):
 
 
 @pytest.fixture
-def guarded(town: Town) -> Guarded:
+def guarded(internet: Internet) -> Guarded:
     ports = {"portMappings": [{"hostPort": PORT, "containerPort": PORT, "protocol": "udp"}]}
-    sender = town.container("net", **ALL_KEYS, runtimeConfig=ports)
-    return Guarded(town.node, sender, town.container("net", **ALL_KEYS))
+    sender = internet.container("net", **ALL_KEYS, runtimeConfig=ports)
+    return Guarded(internet.node, sender, internet.container("net", **ALL_KEYS))
 
 
 @pytest.mark.parametrize(

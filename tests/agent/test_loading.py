@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from .stage import Node, eventually
-from .watching import ask, conf_dir, is_there
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import ask, conf_dir, is_there
 
 pytestmark = pytest.mark.kernel
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from .faults import BreakableDisk
-from .stage import NETLOOM, POOLS, Node, eventually
-from .watching import ask, conf_dir, is_there, lines
+from ..fixtures.faults import BreakableDisk
+from ..fixtures.node import NETLOOM, POOLS, Node, eventually
+from ..fixtures.pages import ask, conf_dir, is_there, lines
 
 pytestmark = pytest.mark.kernel
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .outside import (
+from ..fixtures.internet import (
     BEYOND,
     IPV4,
     IPV6,
@@ -20,13 +20,13 @@ from .outside import (
     Answer,
     Answering,
     Attached,
-    Town,
+    Internet,
     ask,
     attach,
     leftovers,
-    new_town,
+    new_internet,
 )
-from .stage import POOLS
+from ..fixtures.node import POOLS
 
 pytestmark = pytest.mark.kernel
 
@@ -51,30 +51,30 @@ def pools_of(network: str) -> tuple[dict[str, str], ...]:
 
 
 class Nets(NamedTuple):
-    town: Town
+    internet: Internet
     members: dict[str, Attached]
 
 
 @pytest.fixture(scope="module")
 def nets() -> Iterator[Nets]:
     """A container of each network. Everybody answers; outside knows a way to the pools, beyond does not."""
-    with new_town() as town, ExitStack() as stack:
-        town.node.start()
-        town.know_pools()
+    with new_internet() as internet, ExitStack() as stack:
+        internet.node.start()
+        internet.know_pools()
         members = {
-            name: attach(town, network=name, pools=pools_of(name), ipMasq=said)
+            name: attach(internet, network=name, pools=pools_of(name), ipMasq=said)
             for name, said in NETWORKS.items()
         }
         for name, it in members.items():
             stack.enter_context(it.answering(PORT, who=name))
-        stack.enter_context(Answering(town.outside, "outside", PORT))
-        stack.enter_context(Answering(town.beyond, "beyond", PORT))
-        stack.enter_context(Answering(town.host, "host", PORT))
-        yield Nets(town, members)
-        assert town.node.audit([*POOLS, *(pool for name in NETWORKS for pool in pools_of(name))]) == []
+        stack.enter_context(Answering(internet.outside, "outside", PORT))
+        stack.enter_context(Answering(internet.beyond, "beyond", PORT))
+        stack.enter_context(Answering(internet.host, "host", PORT))
+        yield Nets(internet, members)
+        assert internet.node.audit([*POOLS, *(pool for name in NETWORKS for pool in pools_of(name))]) == []
         for it in members.values():
             it.delete()
-        assert leftovers(town.node) == []
+        assert leftovers(internet.node) == []
 
 
 FAMILIES = pytest.mark.parametrize("family", [IPV4, IPV6])
@@ -154,7 +154,7 @@ def test_a_container_of_another_network_sees_the_containers_own_address(
 
 @FAMILIES
 def test_a_container_of_the_same_network_sees_the_containers_own_address(nets: Nets, family: str) -> None:
-    caller = attach(nets.town, network="masked", pools=pools_of("masked"), ipMasq=True)
+    caller = attach(nets.internet, network="masked", pools=pools_of("masked"), ipMasq=True)
     answer = ask(caller.place, TCP, nets.members["masked"].addresses[family], PORT)
     caller.delete()
     assert answer == Answer("masked", caller.addresses[family])
@@ -165,18 +165,18 @@ def test_a_container_of_the_same_network_sees_the_containers_own_address(nets: N
 def test_who_calls_a_container_from_outside_is_seen_by_its_own_address(
     nets: Nets, family: str, protocol: str
 ) -> None:
-    answer = ask(nets.town.outside, protocol, nets.members["masked"].addresses[family], PORT)
+    answer = ask(nets.internet.outside, protocol, nets.members["masked"].addresses[family], PORT)
     assert answer == Answer("masked", OUTSIDE[family])
 
 
 @FAMILIES
 def test_others_that_the_host_forwards_for_are_left_alone(nets: Nets, family: str) -> None:
-    assert ask(nets.town.outside, TCP, BEYOND[family], PORT) == Answer("beyond", OUTSIDE[family])
+    assert ask(nets.internet.outside, TCP, BEYOND[family], PORT) == Answer("beyond", OUTSIDE[family])
 
 
 @FAMILIES
 def test_a_second_member_that_leaves_does_not_take_the_masquerade_along(nets: Nets, family: str) -> None:
-    second = attach(nets.town, network="masked", pools=pools_of("masked"), ipMasq=True)
+    second = attach(nets.internet, network="masked", pools=pools_of("masked"), ipMasq=True)
     second.delete()
     assert ask(nets.members["masked"].place, TCP, BEYOND[family], PORT).saw == NODE_TO_BEYOND[family]
 
@@ -187,10 +187,10 @@ def test_an_address_whose_container_is_gone_is_not_masqueraded_for_its_next_owne
 ) -> None:
     """The next network may say otherwise of the same address."""
     pools = ({"cidr": "10.40.0.0/16"}, {"cidr": "fd40::/64"})
-    first = attach(nets.town, network="first", pools=pools, cooldown=0, ipMasq=True)
+    first = attach(nets.internet, network="first", pools=pools, cooldown=0, ipMasq=True)
     first.delete()
     wanted = {"cni": {"ips": first.added.addresses}}
-    second = attach(nets.town, network="second", pools=pools, cooldown=0, args=wanted)
+    second = attach(nets.internet, network="second", pools=pools, cooldown=0, args=wanted)
     answer = ask(second.place, TCP, OUTSIDE[family], PORT)
     second.delete()
     assert answer == Answer("outside", first.addresses[family])

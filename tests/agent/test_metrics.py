@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from netloom.agent.metrics.metrics import METRICS
 
-from .faults import BreakableDisk
-from .stage import Node, eventually
-from .watching import ask, conf_dir, is_there, scrape, series_of
+from ..fixtures.faults import BreakableDisk
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import ask, conf_dir, is_there, scrape, series_of
 
 pytestmark = pytest.mark.kernel
 

@@ -20,7 +20,7 @@ import pytest
 from netloom.cni import AttachmentKey
 from netloom.kernel.values import shown_ip
 
-from .stage import PATIENCE, Node, Outcome, eventually
+from ..fixtures.node import PATIENCE, Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 

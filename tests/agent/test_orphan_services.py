@@ -17,7 +17,7 @@ from netloom.api.paths import ORPHANS
 from netloom.ops.node import orphans
 from netloom.ops.node.namespaces import boot_id
 
-from .outside import (
+from ..fixtures.internet import (
     BEYOND,
     IPV4,
     IPV6,
@@ -28,15 +28,15 @@ from .outside import (
     Answer,
     Answering,
     Attached,
-    Town,
+    Internet,
     ask,
     attach,
     leftovers,
     mapped,
-    new_town,
+    new_internet,
     port,
 )
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -55,14 +55,14 @@ SERVICES = mapped(
 class Lost(NamedTuple):
     """A node with containers: `own` has every service, `friend` is of its network, `stranger` is not."""
 
-    town: Town
+    internet: Internet
     own: Attached
     friend: Attached
     stranger: Attached
 
     @property
     def node(self) -> Node:
-        return self.town.node
+        return self.internet.node
 
     @property
     def containers(self) -> tuple[Attached, ...]:
@@ -81,19 +81,21 @@ def flush(node: Node) -> None:
 
 @pytest.fixture
 def served() -> Iterator[Lost]:
-    with new_town() as town, ExitStack() as stack:
-        town.node.start("--tick", "0.1")
-        town.know_pools()
+    with new_internet() as internet, ExitStack() as stack:
+        internet.node.start("--tick", "0.1")
+        internet.know_pools()
         apart = {key: value for key, value in SERVICES.items() if key != "runtimeConfig"}
         found = Lost(
-            town,
-            attach(town, **SERVICES),
-            attach(town, **apart),
-            attach(town, network="other", pools=({"cidr": "10.8.0.0/24"}, {"cidr": "fd08::/64"}), **apart),
+            internet,
+            attach(internet, **SERVICES),
+            attach(internet, **apart),
+            attach(
+                internet, network="other", pools=({"cidr": "10.8.0.0/24"}, {"cidr": "fd08::/64"}), **apart
+            ),
         )
         for it in found.containers:
             stack.enter_context(it.answering(PORT))
-        for place, who in ((town.outside, "outside"), (town.beyond, "beyond")):
+        for place, who in ((internet.outside, "outside"), (internet.beyond, "beyond")):
             stack.enter_context(Answering(place, who, PORT))
         require_all(found)
         yield found
@@ -109,13 +111,13 @@ def is_reached(asking: Attached, address: str) -> bool:
 
 def lacking(it: Lost) -> list[str]:
     """What does not work of all that the containers were given."""
-    own, town = it.own, it.town
+    own, internet = it.own, it.internet
     wrong = []
     for family in FAMILIES:
         for place, address, number, wanted in (
             (own.place, BEYOND[family], PORT, Answer("beyond", NODE_TO_BEYOND[family])),
             (own.place, OUTSIDE[family], PORT, Answer("outside", own.addresses[family])),
-            (town.outside, NODE[family], HOST_PORT, Answer(own.name, OUTSIDE[family])),
+            (internet.outside, NODE[family], HOST_PORT, Answer(own.name, OUTSIDE[family])),
         ):
             try:
                 answer = ask(place, TCP, address, number)

@@ -13,7 +13,7 @@ from netloom.kernel.objects.link import GROUP
 from netloom.kernel.objects.route import PROTOCOL
 from netloom.ops.node.orphans import orphans_at
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

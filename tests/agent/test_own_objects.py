@@ -15,11 +15,11 @@ from netloom.kernel import Namespace
 from netloom.kernel.netlink import address, route
 from netloom.networks.names import HOST4, HOST6
 
-from .outside import IPV4, LOOPBACK, TCP, Answering, ask
-from .outside import port as mapping
-from .stage import Node, eventually
-from .watching import ask as ask_page
-from .watching import conf_dir, is_there, scrape
+from ..fixtures.internet import IPV4, LOOPBACK, TCP, Answering, ask
+from ..fixtures.internet import port as mapping
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import ask as ask_page
+from ..fixtures.pages import conf_dir, is_there, scrape
 
 pytestmark = pytest.mark.kernel
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

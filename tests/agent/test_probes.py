@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from .stage import Node, eventually
-from .watching import PORT, ask, conf_dir, is_there
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import PORT, ask, conf_dir, is_there
 
 pytestmark = pytest.mark.kernel
 

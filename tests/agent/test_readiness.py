@@ -10,9 +10,9 @@ from netloom.agent.handover.successor import require_ready
 from netloom.agent.settings import Settings
 from netloom.kernel import KernelError
 
-from .stage import Node, eventually
-from .storm import storm
-from .successor import successor
+from ..fixtures.nft_storm import storm
+from ..fixtures.node import Node, eventually
+from ..fixtures.successor import successor
 
 pytestmark = pytest.mark.kernel
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

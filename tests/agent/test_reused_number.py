@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from .stage import PLUGIN, Node, eventually
+from ..fixtures.node import PLUGIN, Node, eventually
 
 pytestmark = pytest.mark.kernel
 

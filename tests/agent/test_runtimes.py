@@ -10,7 +10,7 @@ from netloom.kernel import Plan
 from netloom.networks.features.options import as_named
 from netloom.networks.features.ports import of_plan
 
-from .stage import Node
+from ..fixtures.node import Node
 
 pytestmark = pytest.mark.kernel
 

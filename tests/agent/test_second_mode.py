@@ -12,8 +12,8 @@ import pytest
 from netloom.failpoints import VARIABLE
 from netloom.networks.modes import mode_names
 
+from ..fixtures.node import NETLOOM, Node, Outcome, eventually
 from .second_mode import FAR_END, NAME, PRIORITY, WITH_MODE, registered
-from .stage import NETLOOM, Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 

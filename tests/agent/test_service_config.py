@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .stage import Node
+from ..fixtures.node import Node
 
 pytestmark = pytest.mark.kernel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .stage import Node, Outcome, eventually
+from ..fixtures.node import Node, Outcome, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -21,7 +21,7 @@ import pytest
 
 from netloom.api.protocol import LENGTH, REQUEST_MAX, Head, encode
 
-from .stage import NETLOOM, PLUGIN, Node, Outcome, eventually, received
+from ..fixtures.node import NETLOOM, PLUGIN, Node, Outcome, eventually, received
 
 pytestmark = pytest.mark.kernel
 

@@ -12,8 +12,8 @@ import pytest
 
 from netloom.networks.names import HOST_MAC
 
-from .packets import router_advertisement, send_raw, socket_in, udp4, udp6
-from .stage import Node, eventually, is_stopped
+from ..fixtures.node import Node, eventually, is_stopped
+from ..fixtures.packets import router_advertisement, send_raw, socket_in, udp4, udp6
 
 pytestmark = pytest.mark.kernel
 

@@ -8,7 +8,7 @@ import pytest
 
 from netloom.journal import EVENTS
 
-from .stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.kernel
 

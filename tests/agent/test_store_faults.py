@@ -18,9 +18,9 @@ import pytest
 
 from netloom.journal import Journal, Unwritable
 
+from ..fixtures.faults import BreakableDisk, JumpingClock, SmallDisk, small_disk
+from ..fixtures.node import NETLOOM, Node, eventually
 from ..journal.rows import reserve
-from .faults import BreakableDisk, JumpingClock, SmallDisk, small_disk
-from .stage import NETLOOM, Node, eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -14,7 +14,7 @@ import pytest
 
 from netloom.kernel import Namespace
 
-from .outside import (
+from ..fixtures.internet import (
     BEYOND,
     IPV4,
     IPV6,
@@ -23,18 +23,18 @@ from .outside import (
     TCP,
     Answering,
     Attached,
-    Town,
+    Internet,
     ask,
     attach,
     detach_all,
     leftovers,
     mapped,
     new_container,
-    new_town,
+    new_internet,
     port,
     unsound,
 )
-from .stage import eventually
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -57,30 +57,30 @@ WITHOUT_PORTS = {key: value for key, value in EVERYTHING.items() if key != "runt
 
 
 @pytest.fixture(scope="module")
-def attentive_town() -> Iterator[Town]:
+def attentive_town() -> Iterator[Internet]:
     """Its agent looks after its table ten times a second."""
-    with new_town() as town:
-        town.node.start(*ATTENTIVE)
-        yield town
+    with new_internet() as internet:
+        internet.node.start(*ATTENTIVE)
+        yield internet
 
 
 @pytest.fixture(scope="module")
-def sleepy_town() -> Iterator[Town]:
+def sleepy_town() -> Iterator[Internet]:
     """Its agent looks after nothing by itself."""
-    with new_town() as town:
-        town.node.start("--tick", "600")
-        yield town
+    with new_internet() as internet:
+        internet.node.start("--tick", "600")
+        yield internet
 
 
 @pytest.fixture
-def attentive(attentive_town: Town) -> Iterator[Town]:
+def attentive(attentive_town: Internet) -> Iterator[Internet]:
     yield attentive_town
     eventually(lambda: unsound(attentive_town.node) == [])
     detach_all(attentive_town)
 
 
 @pytest.fixture
-def sleepy(sleepy_town: Town) -> Iterator[Town]:
+def sleepy(sleepy_town: Internet) -> Iterator[Internet]:
     yield sleepy_town
     try:
         detach_all(sleepy_town)
@@ -95,7 +95,7 @@ def sleepy(sleepy_town: Town) -> Iterator[Town]:
 class Pair(NamedTuple):
     """Two of a network that says everything, and a stranger of another one."""
 
-    town: Town
+    internet: Internet
     one: Attached
     other: Attached
     stranger: Attached
@@ -104,7 +104,7 @@ class Pair(NamedTuple):
         """Ports, masquerade and isolation."""
         try:
             return (
-                ask(self.town.outside, TCP, NODE[family], 8080).who == self.one.name
+                ask(self.internet.outside, TCP, NODE[family], 8080).who == self.one.name
                 and ask(self.other.place, TCP, BEYOND[family], 7000).saw == NODE_TO_BEYOND[family]
                 and ask(self.other.place, TCP, self.one.addresses[family], 80).who == self.one.name
                 and not self.reaches(self.stranger.place, self.one.addresses[family])
@@ -121,7 +121,7 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture
-def pair(attentive: Town) -> Iterator[Pair]:
+def pair(attentive: Internet) -> Iterator[Pair]:
     one = attach(attentive, **EVERYTHING)
     other = attach(attentive, **WITHOUT_PORTS)
     stranger = attach(attentive, network="strange")
@@ -143,23 +143,23 @@ BREAKS = {
 
 @pytest.mark.parametrize("command", BREAKS.values(), ids=list(BREAKS))
 def test_ports_masquerade_and_isolation_work_again_after(pair: Pair, command: str) -> None:
-    tables = pair.town.node.counted("tables")
-    pair.town.node.inside("nft", command)
-    assert eventually(lambda: pair.town.node.counted("tables") > tables)
-    assert eventually(lambda: unsound(pair.town.node) == []), unsound(pair.town.node)
+    tables = pair.internet.node.counted("tables")
+    pair.internet.node.inside("nft", command)
+    assert eventually(lambda: pair.internet.node.counted("tables") > tables)
+    assert eventually(lambda: unsound(pair.internet.node) == []), unsound(pair.internet.node)
     assert pair.works(IPV4)
     assert pair.works(IPV6)
 
 
 @pytest.mark.parametrize("command", BREAKS.values(), ids=list(BREAKS))
-def test_a_table_that_is_broken_comes_back_without_a_tick(sleepy: Town, command: str) -> None:
+def test_a_table_that_is_broken_comes_back_without_a_tick(sleepy: Internet, command: str) -> None:
     """The kernel tells when somebody has changed rules."""
     attach(sleepy, **EVERYTHING)
     sleepy.node.inside("nft", command)
     assert eventually(lambda: unsound(sleepy.node) == []), unsound(sleepy.node)
 
 
-def test_attachments_that_come_and_go_are_not_taken_for_changes_of_others(sleepy: Town) -> None:
+def test_attachments_that_come_and_go_are_not_taken_for_changes_of_others(sleepy: Internet) -> None:
     """Nor is the table compared for each change in a storm: whatever happens meanwhile is one look."""
     node = sleepy.node
     looks = node.counted("rulesets")
@@ -186,7 +186,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("keys", KINDS.values(), ids=list(KINDS))
 def test_a_table_that_is_laid_down_again_has_all_elements_from_the_first_moment(
-    sleepy: Town, keys: dict[str, Any]
+    sleepy: Internet, keys: dict[str, Any]
 ) -> None:
     """Whoever lays it down does so in one step: nobody has to be mended afterwards."""
     attach(sleepy, **keys)
@@ -198,7 +198,7 @@ def test_a_table_that_is_laid_down_again_has_all_elements_from_the_first_moment(
 
 @pytest.mark.parametrize("keys", KINDS.values(), ids=list(KINDS))
 def test_a_table_that_is_laid_down_at_a_start_has_all_elements_from_the_first_moment(
-    sleepy: Town, keys: dict[str, Any]
+    sleepy: Internet, keys: dict[str, Any]
 ) -> None:
     attach(sleepy, **keys)
     sleepy.node.kill()
@@ -210,42 +210,42 @@ def test_a_table_that_is_laid_down_at_a_start_has_all_elements_from_the_first_mo
 # Single things that are lost.
 
 
-def names_beside(town: Town, prefix: str) -> list[str]:
-    listed = json.loads(town.node.inside("nft", "-j", "list", "chains"))["nftables"]
+def names_beside(internet: Internet, prefix: str) -> list[str]:
+    listed = json.loads(internet.node.inside("nft", "-j", "list", "chains"))["nftables"]
     names = [item["chain"]["name"] for item in listed if "chain" in item]
     return [name for name in names if name.startswith(prefix)]
 
 
-def empty_chain(town: Town, prefix: str) -> None:
-    (name,) = names_beside(town, prefix)
-    town.node.inside("nft", "flush", "chain", "inet", "netloom", name)
+def empty_chain(internet: Internet, prefix: str) -> None:
+    (name,) = names_beside(internet, prefix)
+    internet.node.inside("nft", "flush", "chain", "inet", "netloom", name)
 
 
-def empty_members(town: Town) -> None:
-    (name,) = names_beside(town, "apart-")
-    town.node.inside("nft", "flush", "set", "inet", "netloom", name)
+def empty_members(internet: Internet) -> None:
+    (name,) = names_beside(internet, "apart-")
+    internet.node.inside("nft", "flush", "set", "inet", "netloom", name)
 
 
-def emptied(kind: str, name: str) -> Callable[[Town], object]:
-    return lambda town: town.node.inside("nft", "flush", kind, "inet", "netloom", name)
+def emptied(kind: str, name: str) -> Callable[[Internet], object]:
+    return lambda internet: internet.node.inside("nft", "flush", kind, "inet", "netloom", name)
 
 
-ELEMENTS: dict[str, Callable[[Town], object]] = {
+ELEMENTS: dict[str, Callable[[Internet], object]] = {
     name: emptied("map" if name.startswith(("ports", "leaving", "apart")) else "set", name)
     for name in (
         "sources4", "sources6", "ports4", "ports6", "ports4_at", "ports6_at",
         "looped4", "looped4_at", "looped6", "leaving4", "leaving6", "apart",
     )
 } | {"members of a network": empty_members}  # fmt: skip
-CHAINS: dict[str, Callable[[Town], object]] = {
-    "what a network masquerades": lambda town: empty_chain(town, "leave-"),
-    "whom a network keeps apart": lambda town: empty_chain(town, "apart-"),
+CHAINS: dict[str, Callable[[Internet], object]] = {
+    "what a network masquerades": lambda internet: empty_chain(internet, "leave-"),
+    "whom a network keeps apart": lambda internet: empty_chain(internet, "apart-"),
 }
 LOSSES = ELEMENTS | CHAINS
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
-def test_check_finds_what_is_lost(sleepy: Town, loss: Callable[[Town], object]) -> None:
+def test_check_finds_what_is_lost(sleepy: Internet, loss: Callable[[Internet], object]) -> None:
     container = attach(sleepy, **EVERYTHING)
     assert container.check().code == 0
     loss(sleepy)
@@ -257,7 +257,7 @@ def test_check_finds_what_is_lost(sleepy: Town, loss: Callable[[Town], object]) 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
 def test_the_network_is_whole_for_who_comes_after_del_whatever_was_lost(
-    sleepy: Town, loss: Callable[[Town], object]
+    sleepy: Internet, loss: Callable[[Internet], object]
 ) -> None:
     container = attach(sleepy, **EVERYTHING)
     loss(sleepy)
@@ -267,7 +267,7 @@ def test_the_network_is_whole_for_who_comes_after_del_whatever_was_lost(
 
 
 @pytest.mark.parametrize("loss", ELEMENTS.values(), ids=list(ELEMENTS))
-def test_an_element_that_is_lost_comes_back(attentive: Town, loss: Callable[[Town], object]) -> None:
+def test_an_element_that_is_lost_comes_back(attentive: Internet, loss: Callable[[Internet], object]) -> None:
     container = attach(attentive, **EVERYTHING)
     loss(attentive)
     assert eventually(lambda: container.check().code == 0)
@@ -276,7 +276,7 @@ def test_an_element_that_is_lost_comes_back(attentive: Town, loss: Callable[[Tow
 
 @pytest.mark.parametrize("loss", CHAINS.values(), ids=list(CHAINS))
 def test_a_networks_chain_that_is_emptied_is_told_or_comes_back(
-    attentive: Town, loss: Callable[[Town], object]
+    attentive: Internet, loss: Callable[[Internet], object]
 ) -> None:
     container = attach(attentive, **EVERYTHING)
     loss(attentive)
@@ -288,7 +288,7 @@ def test_a_networks_chain_that_is_emptied_is_told_or_comes_back(
 
 @pytest.mark.parametrize("loss", CHAINS.values(), ids=list(CHAINS))
 def test_who_joins_a_network_whose_chain_was_emptied_is_told_or_finds_it_whole(
-    sleepy: Town, loss: Callable[[Town], object]
+    sleepy: Internet, loss: Callable[[Internet], object]
 ) -> None:
     """An ADD that succeeds without masquerade or isolation would be a lie."""
     attach(sleepy, **EVERYTHING)
@@ -303,7 +303,7 @@ def test_who_joins_a_network_whose_chain_was_emptied_is_told_or_finds_it_whole(
 
 @pytest.mark.parametrize("loss", CHAINS.values(), ids=list(CHAINS))
 def test_the_same_add_again_makes_a_chain_whole_that_was_emptied(
-    sleepy: Town, loss: Callable[[Town], object]
+    sleepy: Internet, loss: Callable[[Internet], object]
 ) -> None:
     config, container = sleepy.node.config(**WITHOUT_PORTS), new_container(sleepy)
     assert sleepy.node.ask("ADD", container, config).code == 0
@@ -329,16 +329,16 @@ table inet filter {
 
 
 @pytest.fixture
-def foreign(attentive: Town) -> Iterator[None]:
+def foreign(attentive: Internet) -> Iterator[None]:
     attentive.node.inside("nft", FOREIGN)
     yield
     for table in ("ip nat", "inet filter"):
         attentive.node.inside("nft", f"delete table {table}")
 
 
-def others(town: Town) -> list[Any]:
+def others(internet: Internet) -> list[Any]:
     """All rules but ours."""
-    listed = json.loads(town.node.inside("nft", "-j", "list", "ruleset"))["nftables"]
+    listed = json.loads(internet.node.inside("nft", "-j", "list", "ruleset"))["nftables"]
     found = []
     for item in listed:
         ((kind, value),) = item.items()
@@ -349,7 +349,7 @@ def others(town: Town) -> list[Any]:
 
 
 @pytest.mark.usefixtures("foreign")
-def test_nothing_is_put_into_the_tables_of_others(attentive: Town) -> None:
+def test_nothing_is_put_into_the_tables_of_others(attentive: Internet) -> None:
     before = others(attentive)
     container = attach(attentive, **EVERYTHING)
     attached = others(attentive)
@@ -358,7 +358,7 @@ def test_nothing_is_put_into_the_tables_of_others(attentive: Town) -> None:
 
 
 @pytest.mark.usefixtures("foreign")
-def test_nothing_is_put_into_the_tables_of_others_when_ours_is_mended(attentive: Town) -> None:
+def test_nothing_is_put_into_the_tables_of_others_when_ours_is_mended(attentive: Internet) -> None:
     attach(attentive, **EVERYTHING)
     before = others(attentive)
     attentive.node.inside("nft", "delete table inet netloom")
@@ -366,7 +366,7 @@ def test_nothing_is_put_into_the_tables_of_others_when_ours_is_mended(attentive:
     assert others(attentive) == before != []
 
 
-def test_a_firewall_of_the_host_decides_before_a_host_port(attentive: Town) -> None:
+def test_a_firewall_of_the_host_decides_before_a_host_port(attentive: Internet) -> None:
     """What an operator translates elsewhere goes there."""
     container = attach(attentive, **mapped(port(9999)))
     attentive.node.inside("nft", FOREIGN)
@@ -380,7 +380,7 @@ def test_a_firewall_of_the_host_decides_before_a_host_port(attentive: Town) -> N
 # What the journal does not tell.
 
 
-def test_of_an_attachment_whose_plan_cannot_be_read_nothing_is_left(attentive: Town) -> None:
+def test_of_an_attachment_whose_plan_cannot_be_read_nothing_is_left(attentive: Internet) -> None:
     node = attentive.node
     container = attach(attentive, **EVERYTHING)
     node.kill()
@@ -391,14 +391,14 @@ def test_of_an_attachment_whose_plan_cannot_be_read_nothing_is_left(attentive: T
     assert eventually(lambda: leftovers(node) == []), leftovers(node)
 
 
-def lose_journal(town: Town) -> None:
-    town.node.kill()
-    shutil.rmtree(town.node.state_dir)
-    town.node.start(*ATTENTIVE)
+def lose_journal(internet: Internet) -> None:
+    internet.node.kill()
+    shutil.rmtree(internet.node.state_dir)
+    internet.node.start(*ATTENTIVE)
 
 
 @FAMILIES
-def test_a_host_port_works_on_when_the_journal_is_lost(attentive: Town, family: str) -> None:
+def test_a_host_port_works_on_when_the_journal_is_lost(attentive: Internet, family: str) -> None:
     container = attach(attentive, **EVERYTHING)
     lose_journal(attentive)
     with container.answering():
@@ -407,14 +407,14 @@ def test_a_host_port_works_on_when_the_journal_is_lost(attentive: Town, family: 
     assert answer.who == container.name
 
 
-def test_of_an_attachment_whose_journal_is_lost_nothing_is_left_after_del(attentive: Town) -> None:
+def test_of_an_attachment_whose_journal_is_lost_nothing_is_left_after_del(attentive: Internet) -> None:
     container = attach(attentive, **EVERYTHING)
     lose_journal(attentive)
     container.delete()
     assert eventually(lambda: leftovers(attentive.node) == []), leftovers(attentive.node)
 
 
-def test_an_add_after_the_journal_was_lost_is_whole(attentive: Town) -> None:
+def test_an_add_after_the_journal_was_lost_is_whole(attentive: Internet) -> None:
     container = attach(attentive, **EVERYTHING)
     lose_journal(attentive)
     again = attentive.node.ask("ADD", container.name, container.config)

@@ -14,7 +14,7 @@ from netloom.kernel import NftElement, NftTable, Plan, Scope
 from netloom.kernel.objects.nft import lay_down
 from netloom.networks import table
 
-from .stage import Node
+from ..fixtures.node import Node
 
 pytestmark = pytest.mark.kernel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .stage import Node
+from ..fixtures.node import Node
 
 pytestmark = pytest.mark.kernel
 

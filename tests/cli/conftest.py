@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from .machine import Machine, plain_etc
-from .stage import HangingPlugin, Stage
+from ..fixtures.cli import Cli, HangingPlugin
+from ..fixtures.machine import Machine, plain_etc
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
 
 
 @pytest.fixture
-def hanging(stage: Stage) -> Iterator[HangingPlugin]:
-    plugin = HangingPlugin(stage)
+def hanging(cli: Cli) -> Iterator[HangingPlugin]:
+    plugin = HangingPlugin(cli)
     yield plugin
     plugin.close()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from .machine import Machine
-from .stage import Stage
+from ..fixtures.cli import Cli
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 
@@ -96,7 +96,7 @@ def test_another_pool_is_advised_as_a_command_that_keeps_those_that_are_there(
 
 def test_a_network_of_a_file_of_its_own_gets_another_pool_there(small: Machine) -> None:
     plugin = {"type": "netloom", "pools": [{"cidr": "10.20.0.0/31"}]}
-    path = small.stage.networks / "20-tiny.conflist"
+    path = small.cli.networks / "20-tiny.conflist"
     path.write_text(json.dumps({"cniVersion": "1.0.0", "name": "tiny", "plugins": [plugin]}))
     config = json.dumps({**plugin, "cniVersion": "1.0.0", "name": "tiny"}).encode()
     for _ in range(2):
@@ -135,7 +135,7 @@ BROKEN = "{\n\n  x\n}\n"
     "words", [("plan", "check"), ("journal", "import"), ("cni", "validate")], ids=lambda it: it[0]
 )
 def test_where_a_file_is_no_json_is_told_by_line_and_column(bare: Machine, words: tuple[str, ...]) -> None:
-    path = bare.stage.networks / "10-broken.conflist"
+    path = bare.cli.networks / "10-broken.conflist"
     path.write_text(BROKEN)
     outcome = bare.run(*words, *([] if words[0] == "cni" else [str(path)]))
     assert outcome.status != 0
@@ -197,9 +197,9 @@ def test_what_is_attached_can_be_deleted_without_the_networks_file(
     assert machine.listed("--json") == []
 
 
-def test_a_stranger_is_not_deleted_without_the_networks_file(stage: Stage) -> None:
-    (stage.networks / "10-mynet.conflist").write_text("{")
-    outcome = stage.cni("del", "mynet", "/run/netns/nobody", "--json")
+def test_a_stranger_is_not_deleted_without_the_networks_file(cli: Cli) -> None:
+    (cli.networks / "10-mynet.conflist").write_text("{")
+    outcome = cli.cni("del", "mynet", "/run/netns/nobody", "--json")
     assert (outcome.status, "netloom ls --wide" in outcome.error["next"]) == (3, True)
 
 

@@ -11,8 +11,8 @@ from netloom.cni.errors import from_code
 from netloom.journal import lost
 from netloom.ops.advice import agent_advice
 
+from ..fixtures.cli import Cli
 from ..lanes import ROOT
-from .stage import Stage
 
 pytestmark = pytest.mark.unit
 
@@ -20,14 +20,14 @@ _TABLE = (ROOT / "docs" / "reference" / "network.md").read_text().partition("## 
 CODES = sorted({2, 11, 50, *map(int, re.findall(r"^\| (\d+) \|", _TABLE, re.MULTILINE))})
 
 
-def refusing(stage: Stage, plugin: str, code: int, msg: str = "no luck") -> str:
+def refusing(cli: Cli, plugin: str, code: int, msg: str = "no luck") -> str:
     answer = json.dumps({"code": code, "msg": msg})
-    return stage.network("mynet", stage.plugin(plugin, f"echo '{answer}'; exit 1"))
+    return cli.network("mynet", cli.plugin(plugin, f"echo '{answer}'; exit 1"))
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_code_of_ours_has_a_next_step_that_names_a_command(stage: Stage, code: int) -> None:
-    outcome = stage.cni("add", refusing(stage, "netloom", code), "/run/netns/web")
+def test_every_code_of_ours_has_a_next_step_that_names_a_command(cli: Cli, code: int) -> None:
+    outcome = cli.cni("add", refusing(cli, "netloom", code), "/run/netns/web")
 
     assert outcome.status == 1
     assert "`netloom " in outcome.said["next"]
@@ -38,14 +38,14 @@ def test_all_codes_that_the_reference_lists_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("code", range(100, 105))
-def test_another_plugins_codes_are_not_ours(stage: Stage, code: int) -> None:
-    outcome = stage.cni("add", refusing(stage, "bridge", code), "/run/netns/web")
+def test_another_plugins_codes_are_not_ours(cli: Cli, code: int) -> None:
+    outcome = cli.cni("add", refusing(cli, "bridge", code), "/run/netns/web")
 
     assert "plugin's own" in outcome.said["next"]
 
 
-def test_a_field_that_any_plugin_refuses_is_to_be_taken_out(stage: Stage) -> None:
-    outcome = stage.cni("add", refusing(stage, "bridge", 2), "/run/netns/web")
+def test_a_field_that_any_plugin_refuses_is_to_be_taken_out(cli: Cli) -> None:
+    outcome = cli.cni("add", refusing(cli, "bridge", 2), "/run/netns/web")
 
     assert outcome.said["next"].startswith("take what the message names out of the configuration")
 
@@ -97,32 +97,32 @@ def test_to_wait_for_an_address_is_advised_only_where_one_rests(said: str, waits
     ],
 )
 def test_an_error_that_has_its_remedy_is_not_followed_by_another(
-    stage: Stage, code: int, msg: str, details: str
+    cli: Cli, code: int, msg: str, details: str
 ) -> None:
     answer = json.dumps({"code": code, "msg": msg, "details": details})
-    stage.network("mynet", stage.plugin("netloom", f"echo '{answer}'; exit 1"))
+    cli.network("mynet", cli.plugin("netloom", f"echo '{answer}'; exit 1"))
 
-    outcome = stage.cni("add", "mynet", "/run/netns/web")
+    outcome = cli.cni("add", "mynet", "/run/netns/web")
 
     assert (outcome.status, list(outcome.said)) == (1, ["error", "where", "more"])
 
 
-def test_of_a_journal_that_was_taken_from_the_agent_the_agent_says_it_all(stage: Stage) -> None:
+def test_of_a_journal_that_was_taken_from_the_agent_the_agent_says_it_all(cli: Cli) -> None:
     said = f"the journal was removed or replaced; {lost.advice('/x/journal.db', runs=True)}"
-    outcome = stage.cni("add", refusing(stage, "netloom", 5, said), "/x")
+    outcome = cli.cni("add", refusing(cli, "netloom", 5, said), "/x")
 
     assert "`netloom journal restore FILE`" in outcome.said["error"]
     assert "next" not in outcome.said
 
 
-def test_check_of_what_is_not_attached_says_to_attach_it_first(stage: Stage) -> None:
-    outcome = stage.cni("check", refusing(stage, "netloom", 7, "CHECK needs prevResult"), "/run/netns/web")
+def test_check_of_what_is_not_attached_says_to_attach_it_first(cli: Cli) -> None:
+    outcome = cli.cni("check", refusing(cli, "netloom", 7, "CHECK needs prevResult"), "/run/netns/web")
 
     assert "`netloom cni add`" in outcome.said["next"]
 
 
-def test_an_argument_that_a_plugin_does_not_know_may_be_let_pass(stage: Stage) -> None:
-    outcome = stage.cni("add", refusing(stage, "bridge", 4, "ARGS: unknown args"), "/run/netns/web")
+def test_an_argument_that_a_plugin_does_not_know_may_be_let_pass(cli: Cli) -> None:
+    outcome = cli.cni("add", refusing(cli, "bridge", 4, "ARGS: unknown args"), "/run/netns/web")
 
     assert "IgnoreUnknown=1" in outcome.said["next"]
 
@@ -132,13 +132,11 @@ _SOUND = {"type": "netloom", "pools": [{"cidr": "10.1.0.0/24"}], "capabilities":
 
 @pytest.mark.parametrize(("plugin", "blamed"), [(_SOUND, True), (_SOUND | {"mtu": 5}, False)])
 def test_a_value_from_the_environment_is_not_looked_for_in_a_sound_file(
-    stage: Stage, plugin: dict[str, object], blamed: bool
+    cli: Cli, plugin: dict[str, object], blamed: bool
 ) -> None:
-    stage.plugin(
-        "netloom", """echo '{"code": 7, "msg": "the capability ips: 10.2.0.1 is in none"}'; exit 1"""
-    )
-    stage.network("mynet", plugin)
+    cli.plugin("netloom", """echo '{"code": 7, "msg": "the capability ips: 10.2.0.1 is in none"}'; exit 1""")
+    cli.network("mynet", plugin)
 
-    outcome = stage.cni("add", "mynet", "/run/netns/web", env={"CAP_ARGS": '{"ips": ["10.2.0.1"]}'})
+    outcome = cli.cni("add", "mynet", "/run/netns/web", env={"CAP_ARGS": '{"ips": ["10.2.0.1"]}'})
 
     assert (outcome.status, "CAP_ARGS" in outcome.said["next"]) == (3, blamed)

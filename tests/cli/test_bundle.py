@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ..agent.stage import PLUGIN
-from .machine import Machine
-from .stage import NETLOOM, Outcome, Stage
+from ..fixtures.cli import NETLOOM, Cli, Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import PLUGIN
 
 pytestmark = pytest.mark.kernel
 
@@ -63,11 +63,11 @@ class Archive(NamedTuple):
 
 
 def bundled(machine: Machine, *words: str, prefix: tuple[str, ...] = (), **env: str) -> Archive:
-    path = machine.stage.directory / "report.tar.gz"
+    path = machine.cli.directory / "report.tar.gz"
     done = subprocess.run(
         [*machine.node.command(), *prefix, NETLOOM, "bundle", str(path), "--force",
-         "--json", "--cache-dir", str(machine.stage.cache), *words],
-        env={**machine.stage.env, **env},
+         "--json", "--cache-dir", str(machine.cli.cache), *words],
+        env={**machine.cli.env, **env},
         capture_output=True,
         text=True,
         timeout=_PATIENCE,
@@ -134,7 +134,7 @@ def test_it_is_for_its_owner_alone_and_names_what_is_in_it(attached: Machine) ->
 
 
 def test_a_person_sees_what_is_in_it_and_where(machine: Machine) -> None:
-    path = str(machine.stage.directory / "shown.tar.gz")
+    path = str(machine.cli.directory / "shown.tar.gz")
 
     outcome = machine.on_a_terminal("bundle", path)
 
@@ -170,7 +170,7 @@ def test_no_secret_is_in_any_byte_of_it(attached: Machine) -> None:
         "log-s3cret-7", "journal-s3cret-8", "broken-s3cret-9", "strange-s3cret-10", "log-s3cret-11", KEY,
         TOKEN,
     ]  # fmt: skip
-    attached.stage.network(
+    attached.cli.network(
         "vault",
         {
             "type": "vault",
@@ -179,10 +179,10 @@ def test_no_secret_is_in_any_byte_of_it(attached: Machine) -> None:
             "args": {"cni": {"password": secrets[3], "ips": ["10.1.2.3"]}, "other": {"plain": secrets[4]}},
         },
     )
-    (attached.stage.networks / "99-broken.conflist").write_text(
+    (attached.cli.networks / "99-broken.conflist").write_text(
         f'{{"name": "broken", "plugins": [{{"password": "{secrets[8]}", "type": "x"'
     )
-    (attached.stage.networks / "kubeconfig").write_text(f"users:\n- token: {secrets[9]}\n")
+    (attached.cli.networks / "kubeconfig").write_text(f"users:\n- token: {secrets[9]}\n")
     container = attached.node.container()
     attached.attach(container, CNI_ARGS=f"FLAVOUR={secrets[5]};IgnoreUnknown=1;K8S_POD_NAME=till-8")
     with open(attached.node.state_dir / "agent.log", "a") as log:
@@ -241,8 +241,8 @@ def test_no_form_of_a_secret_that_is_common_is_in_it(attached: Machine) -> None:
     }
     assert next(left, None) is None
     tokens = ["ghp_A1b2C3d4E5f6G7h8I9j0K1l2", "AKIAIOSFODNN7EXAMPLE", "xoxb-271828-abc", KEY, TOKEN]
-    attached.stage.network("theirs", {**plugin, "notes": tokens})
-    (attached.stage.networks / "98-cut.conflist").write_text(json.dumps({"name": "cut", **plugin})[:-1])
+    attached.cli.network("theirs", {**plugin, "notes": tokens})
+    (attached.cli.networks / "98-cut.conflist").write_text(json.dumps({"name": "cut", **plugin})[:-1])
     with open(attached.node.state_dir / "agent.log", "a") as log:
         log.writelines(f"it said {secret}\n" for secret in (*secrets, *tokens))
 
@@ -272,7 +272,7 @@ def test_a_secret_of_a_queued_del_is_not_in_it(attached: Machine) -> None:
 
 
 def test_anonymous_names_are_the_same_for_the_same(attached: Machine) -> None:
-    attached.stage.network(
+    attached.cli.network(
         "backoffice", {"type": "netloom", "pools": [{"cidr": "10.99.0.0/24"}]}, version="1.0.0"
     )
     (listed,) = attached.listed()
@@ -314,7 +314,7 @@ def test_no_name_of_what_arrives_meanwhile_is_in_an_anonymous_one(attached: Mach
     failed = attached.cni("add", "nowhere", CNI_ARGS="K8S_POD_NAMESPACE=of-last-7;K8S_POD_NAME=last-7")
     assert failed.status != 0
 
-    archive = bundled(attached, "--anonymous", PATH=f"{tmp_path}:{attached.stage.env['PATH']}")
+    archive = bundled(attached, "--anonymous", PATH=f"{tmp_path}:{attached.cli.env['PATH']}")
 
     listed = attached.listed()
     assert {it["workload"]["pod"] for it in listed} == {"till-7", "early-7", "late-7"}
@@ -438,9 +438,9 @@ def test_a_journal_of_a_later_netloom_is_extracted_all_the_same(attached: Machin
 
 
 def test_a_configuration_that_cannot_be_read_is_noted(machine: Machine) -> None:
-    os.mkfifo(machine.stage.networks / "50-pipe.conflist")
-    (machine.stage.networks / "60-broken.conflist").write_text("{no json")
-    (machine.stage.networks / "70-nowhere.conflist").symlink_to("/nowhere")
+    os.mkfifo(machine.cli.networks / "50-pipe.conflist")
+    (machine.cli.networks / "60-broken.conflist").write_text("{no json")
+    (machine.cli.networks / "70-nowhere.conflist").symlink_to("/nowhere")
 
     archive = bundled(machine)
 
@@ -451,7 +451,7 @@ def test_a_configuration_that_cannot_be_read_is_noted(machine: Machine) -> None:
 
 
 def test_a_name_that_is_no_text_is_written_as_escapes(machine: Machine) -> None:
-    directory = os.fsencode(machine.stage.networks)
+    directory = os.fsencode(machine.cli.networks)
     network = {"cniVersion": "1.0.0", "name": "unheard-of", "plugins": [{"type": "x"}]}
     with open(directory + b"/30-\xff.conflist", "w") as file:
         json.dump(network, file)
@@ -465,9 +465,7 @@ def test_a_name_that_is_no_text_is_written_as_escapes(machine: Machine) -> None:
 
 
 def test_a_configuration_that_is_nested_too_deep_hides_nothing_else(machine: Machine) -> None:
-    (machine.stage.networks / "40-deep.conflist").write_text(
-        "[" * 900 + '{"token": "s3cret-deep"}' + "]" * 900
-    )
+    (machine.cli.networks / "40-deep.conflist").write_text("[" * 900 + '{"token": "s3cret-deep"}' + "]" * 900)
 
     archive = bundled(machine)
 
@@ -495,7 +493,7 @@ def test_an_ordinary_user_gets_what_there_is_for_one(
     attached: Machine, bound_by_permissions: tuple[str, ...]
 ) -> None:
     """Without the rights of root over files, it tells which could not be read."""
-    os.chmod(attached.stage.networks / "10-netloom.conflist", 0)
+    os.chmod(attached.cli.networks / "10-netloom.conflist", 0)
 
     archive = bundled(attached, prefix=bound_by_permissions)
 
@@ -529,7 +527,7 @@ def test_what_hangs_is_left_behind(machine: Machine) -> None:
 
 
 def test_a_file_that_is_there_is_not_replaced_unless_that_is_asked_for(machine: Machine) -> None:
-    path = machine.stage.directory / "mine.tar.gz"
+    path = machine.cli.directory / "mine.tar.gz"
     path.write_text("mine")
 
     outcome = machine.run("bundle", str(path), "--json")
@@ -569,20 +567,20 @@ def _made_link_to_nothing(path: Path) -> None:
     ],
 )
 def test_what_is_no_file_is_never_replaced(
-    stage: Stage, made: Callable[[Path], None], what: str, force: tuple[str, ...]
+    cli: Cli, made: Callable[[Path], None], what: str, force: tuple[str, ...]
 ) -> None:
-    path = stage.directory / "report.tar.gz"
+    path = cli.directory / "report.tar.gz"
     made(path)
     before = os.lstat(path)
 
-    outcome = stage.run("bundle", str(path), *force, "--json")
+    outcome = cli.run("bundle", str(path), *force, "--json")
 
     assert outcome.status == 1
     assert outcome.error["code"] == "bundle-exists"
     assert what in outcome.error["error"]
     after = os.lstat(path)
     assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
-    assert not (stage.directory / "nothing").exists()
+    assert not (cli.directory / "nothing").exists()
 
 
 def test_the_journal_is_not_replaced_by_an_archive(attached: Machine) -> None:
@@ -604,26 +602,26 @@ def test_the_journal_is_not_replaced_by_an_archive(attached: Machine) -> None:
         ("--max-size", "9" * 5000),
     ],
 )
-def test_a_number_that_cannot_be_is_refused(stage: Stage, words: tuple[str, ...]) -> None:
-    outcome = stage.run("bundle", str(stage.directory / "report.tar.gz"), *words)
+def test_a_number_that_cannot_be_is_refused(cli: Cli, words: tuple[str, ...]) -> None:
+    outcome = cli.run("bundle", str(cli.directory / "report.tar.gz"), *words)
 
     assert outcome.status == 2
     assert len(outcome.stderr) < 1000
-    assert not (stage.directory / "report.tar.gz").exists()
+    assert not (cli.directory / "report.tar.gz").exists()
 
 
 @pytest.mark.parametrize("where", ["nowhere/report.tar.gz", "."])
 def test_a_place_that_cannot_be_is_refused_at_once(machine: Machine, where: str) -> None:
-    outcome = machine.run("bundle", str(machine.stage.directory / where), "--force", "--json")
+    outcome = machine.run("bundle", str(machine.cli.directory / where), "--force", "--json")
 
     assert outcome.status == 1
     assert outcome.error["code"] == "bundle-unwritable"
 
 
 def test_two_at_once_write_two(machine: Machine) -> None:
-    command = [*machine.node.command(), NETLOOM, "bundle", "--json", "--cache-dir", str(machine.stage.cache)]
+    command = [*machine.node.command(), NETLOOM, "bundle", "--json", "--cache-dir", str(machine.cli.cache)]
     processes = [
-        subprocess.Popen(command, env=machine.stage.env, cwd=machine.stage.directory, stdout=subprocess.PIPE)
+        subprocess.Popen(command, env=machine.cli.env, cwd=machine.cli.directory, stdout=subprocess.PIPE)
         for _ in range(3)
     ]
     paths = {json.loads(process.communicate(timeout=_PATIENCE)[0])["path"] for process in processes}
@@ -631,16 +629,16 @@ def test_two_at_once_write_two(machine: Machine) -> None:
     assert len(paths) == 3
     assert all(tarfile.is_tarfile(path) for path in paths)
     assert all(Path(path).name.startswith(f"netloom-{os.uname().nodename}-") for path in paths)
-    assert not [name for name in os.listdir(machine.stage.directory) if name.startswith(".")]
+    assert not [name for name in os.listdir(machine.cli.directory) if name.startswith(".")]
 
 
-def test_nothing_is_left_of_one_that_does_not_fit_on_the_disk(stage: Stage, tmp_path: Path) -> None:
+def test_nothing_is_left_of_one_that_does_not_fit_on_the_disk(cli: Cli, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(small)], check=True)
     try:
         (small / "full").write_bytes(bytes(4096))
-        outcome = stage.run("bundle", str(small / "report.tar.gz"), "--json")
+        outcome = cli.run("bundle", str(small / "report.tar.gz"), "--json")
         assert outcome.status == 1
         assert outcome.error["code"] == "bundle-unwritable"
         assert os.listdir(small) == ["full"]

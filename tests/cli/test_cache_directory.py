@@ -12,35 +12,35 @@ from pathlib import Path
 
 import pytest
 
-from .stage import Stage
+from ..fixtures.cli import Cli
 
 NETNS = "/run/netns/web"
 
 
-def require_refused_add(stage: Stage, cache: Path) -> None:
+def require_refused_add(cli: Cli, cache: Path) -> None:
     """ADD says in one sentence that, where and why the cache cannot be used, and has run no plugin."""
-    outcome = stage.run("cni", "add", "mynet", NETNS, "--cache-dir", str(cache))
+    outcome = cli.run("cni", "add", "mynet", NETNS, "--cache-dir", str(cache))
 
-    assert (outcome.status, outcome.stdout, stage.verbs) == (1, "", [])
+    assert (outcome.status, outcome.stdout, cli.verbs) == (1, "", [])
     assert outcome.said["where"].startswith("code 5, attachment mynet/")
     assert str(cache) in outcome.said["error"]
     assert "File exists" not in outcome.said["error"]
     assert outcome.said["next"]
 
 
-def require_working_del(stage: Stage, cache: Path) -> None:
-    outcome = stage.run("cni", "del", "mynet", NETNS, "--cache-dir", str(cache))
+def require_working_del(cli: Cli, cache: Path) -> None:
+    outcome = cli.run("cni", "del", "mynet", NETNS, "--cache-dir", str(cache))
 
-    assert (outcome.status, stage.verbs) == (0, ["DEL"])
+    assert (outcome.status, cli.verbs) == (0, ["DEL"])
 
 
 @pytest.fixture
-def unusable(stage: Stage, request: pytest.FixtureRequest) -> Path:
+def unusable(cli: Cli, request: pytest.FixtureRequest) -> Path:
     """A path that cannot be a cache directory."""
-    path = stage.directory / "not-a-cache"
+    path = cli.directory / "not-a-cache"
     match request.param:
         case "a dangling link":
-            path.symlink_to(stage.directory / "gone")
+            path.symlink_to(cli.directory / "gone")
         case "a file":
             path.touch()
         case "below a file":
@@ -55,69 +55,67 @@ each_unusable = pytest.mark.parametrize(
 
 
 @pytest.mark.unit
-def test_a_link_to_a_directory_is_as_good_as_the_directory(stage: Stage) -> None:
-    stage.recorded_network()
-    (stage.directory / "real").mkdir()
-    stage.cache.symlink_to("real")
+def test_a_link_to_a_directory_is_as_good_as_the_directory(cli: Cli) -> None:
+    cli.recorded_network()
+    (cli.directory / "real").mkdir()
+    cli.cache.symlink_to("real")
 
-    assert [stage.cni(verb, "mynet", NETNS).status for verb in ("add", "check")] == [0, 0]
-    assert len(os.listdir(stage.directory / "real" / "results")) == 1
-    assert [it["netns"] for it in stage.cni("attachments", "--json").document] == [NETNS]
-    assert stage.cni("del", "mynet", NETNS).status == 0
-    assert os.listdir(stage.directory / "real" / "results") == []
-
-
-@pytest.mark.unit
-@each_unusable
-def test_add_runs_no_plugin_without_a_usable_cache(stage: Stage, unusable: Path) -> None:
-    stage.recorded_network()
-
-    require_refused_add(stage, unusable)
+    assert [cli.cni(verb, "mynet", NETNS).status for verb in ("add", "check")] == [0, 0]
+    assert len(os.listdir(cli.directory / "real" / "results")) == 1
+    assert [it["netns"] for it in cli.cni("attachments", "--json").document] == [NETNS]
+    assert cli.cni("del", "mynet", NETNS).status == 0
+    assert os.listdir(cli.directory / "real" / "results") == []
 
 
 @pytest.mark.unit
 @each_unusable
-def test_del_needs_no_usable_cache(stage: Stage, unusable: Path) -> None:
-    stage.recorded_network()
+def test_add_runs_no_plugin_without_a_usable_cache(cli: Cli, unusable: Path) -> None:
+    cli.recorded_network()
 
-    require_working_del(stage, unusable)
+    require_refused_add(cli, unusable)
 
 
 @pytest.mark.unit
-def test_add_runs_no_plugin_where_it_may_not_write(
-    stage: Stage, bound_by_permissions: tuple[str, ...]
-) -> None:
-    stage.recorded_network()
-    stage.cache.mkdir(0o500)
+@each_unusable
+def test_del_needs_no_usable_cache(cli: Cli, unusable: Path) -> None:
+    cli.recorded_network()
 
-    outcome = stage.cni("add", "mynet", NETNS, "--json", prefix=bound_by_permissions)
+    require_working_del(cli, unusable)
 
-    assert (outcome.status, outcome.error["code"], stage.verbs) == (1, 5, [])
+
+@pytest.mark.unit
+def test_add_runs_no_plugin_where_it_may_not_write(cli: Cli, bound_by_permissions: tuple[str, ...]) -> None:
+    cli.recorded_network()
+    cli.cache.mkdir(0o500)
+
+    outcome = cli.cni("add", "mynet", NETNS, "--json", prefix=bound_by_permissions)
+
+    assert (outcome.status, outcome.error["code"], cli.verbs) == (1, 5, [])
     assert "Permission denied" in outcome.error["msg"]
 
 
 @pytest.mark.unit
-def test_del_needs_no_permission_to_write(stage: Stage, bound_by_permissions: tuple[str, ...]) -> None:
-    stage.recorded_network()
-    stage.cni("add", "mynet", NETNS)
-    for directory in (stage.cache / "results", stage.cache):
+def test_del_needs_no_permission_to_write(cli: Cli, bound_by_permissions: tuple[str, ...]) -> None:
+    cli.recorded_network()
+    cli.cni("add", "mynet", NETNS)
+    for directory in (cli.cache / "results", cli.cache):
         directory.chmod(0o500)
 
-    outcome = stage.cni("del", "mynet", NETNS, prefix=bound_by_permissions)
+    outcome = cli.cni("del", "mynet", NETNS, prefix=bound_by_permissions)
 
-    assert (outcome.status, stage.verbs) == (0, ["ADD", "DEL"])
+    assert (outcome.status, cli.verbs) == (0, ["ADD", "DEL"])
     assert "could not be removed" in outcome.stderr
 
 
 @pytest.mark.unit
-def test_a_damaged_entry_does_not_keep_an_attachment_from_being_deleted(stage: Stage) -> None:
-    stage.recorded_network()
-    stage.cni("add", "mynet", NETNS)
-    (entry,) = (stage.cache / "results").iterdir()
+def test_a_damaged_entry_does_not_keep_an_attachment_from_being_deleted(cli: Cli) -> None:
+    cli.recorded_network()
+    cli.cni("add", "mynet", NETNS)
+    (entry,) = (cli.cache / "results").iterdir()
     entry.write_text('{"kind":"cniCacheV1","resu')
 
-    assert stage.cni("check", "mynet", NETNS, "--json").error["code"] == 6
-    assert stage.cni("del", "mynet", NETNS).status == 0
+    assert cli.cni("check", "mynet", NETNS, "--json").error["code"] == 6
+    assert cli.cni("del", "mynet", NETNS).status == 0
     assert not entry.exists()
 
 
@@ -149,64 +147,64 @@ def fill(directory: Path) -> None:
 
 
 @pytest.mark.kernel
-def test_add_runs_no_plugin_on_a_read_only_disk(stage: Stage, mount: Mount) -> None:
-    stage.recorded_network()
-    mount(stage.cache, "ro")
+def test_add_runs_no_plugin_on_a_read_only_disk(cli: Cli, mount: Mount) -> None:
+    cli.recorded_network()
+    mount(cli.cache, "ro")
 
-    require_refused_add(stage, stage.cache)
-
-
-@pytest.mark.kernel
-def test_add_runs_no_plugin_on_a_full_disk(stage: Stage, mount: Mount) -> None:
-    stage.recorded_network()
-    mount(stage.cache, "size=64k")
-    fill(stage.cache)
-
-    require_refused_add(stage, stage.cache)
-
-    assert list(stage.cache.glob("results/*")) == []
+    require_refused_add(cli, cli.cache)
 
 
 @pytest.mark.kernel
-def test_add_runs_no_plugin_on_a_disk_without_inodes(stage: Stage, mount: Mount) -> None:
-    stage.recorded_network()
-    mount(stage.cache, "nr_inodes=2")
-    (stage.cache / "last").touch()
+def test_add_runs_no_plugin_on_a_full_disk(cli: Cli, mount: Mount) -> None:
+    cli.recorded_network()
+    mount(cli.cache, "size=64k")
+    fill(cli.cache)
 
-    require_refused_add(stage, stage.cache)
+    require_refused_add(cli, cli.cache)
+
+    assert list(cli.cache.glob("results/*")) == []
+
+
+@pytest.mark.kernel
+def test_add_runs_no_plugin_on_a_disk_without_inodes(cli: Cli, mount: Mount) -> None:
+    cli.recorded_network()
+    mount(cli.cache, "nr_inodes=2")
+    (cli.cache / "last").touch()
+
+    require_refused_add(cli, cli.cache)
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("trouble", ["read-only", "full"])
-def test_del_works_on_a_disk_that_takes_nothing(stage: Stage, mount: Mount, trouble: str) -> None:
-    stage.recorded_network()
-    mount(stage.cache, "size=256k")
-    stage.cni("add", "mynet", NETNS)
+def test_del_works_on_a_disk_that_takes_nothing(cli: Cli, mount: Mount, trouble: str) -> None:
+    cli.recorded_network()
+    mount(cli.cache, "size=256k")
+    cli.cni("add", "mynet", NETNS)
     if trouble == "full":
-        fill(stage.cache)
+        fill(cli.cache)
     else:
-        subprocess.run(["mount", "-o", "remount,ro", str(stage.cache)], check=True)
+        subprocess.run(["mount", "-o", "remount,ro", str(cli.cache)], check=True)
 
-    outcome = stage.cni("del", "mynet", NETNS)
+    outcome = cli.cni("del", "mynet", NETNS)
 
-    assert (outcome.status, stage.verbs) == (0, ["ADD", "DEL"])
-    assert stage.calls[-1].config["prevResult"]
-    left = len(os.listdir(stage.cache / "results"))
+    assert (outcome.status, cli.verbs) == (0, ["ADD", "DEL"])
+    assert cli.calls[-1].config["prevResult"]
+    left = len(os.listdir(cli.cache / "results"))
     assert left == (1 if trouble == "read-only" else 0)
     assert ("could not be removed" in outcome.stderr) == (trouble == "read-only")
 
 
 @pytest.mark.kernel
-def test_add_leaves_the_older_entry_whole_on_a_full_disk(stage: Stage, mount: Mount) -> None:
-    stage.recorded_network()
-    mount(stage.cache, "size=256k")
-    stage.cni("add", "mynet", NETNS)
-    (entry,) = (stage.cache / "results").iterdir()
+def test_add_leaves_the_older_entry_whole_on_a_full_disk(cli: Cli, mount: Mount) -> None:
+    cli.recorded_network()
+    mount(cli.cache, "size=256k")
+    cli.cni("add", "mynet", NETNS)
+    (entry,) = (cli.cache / "results").iterdir()
     before = entry.read_bytes()
-    fill(stage.cache)
+    fill(cli.cache)
 
-    assert stage.cni("add", "mynet", NETNS, "--json").error["code"] == 5
+    assert cli.cni("add", "mynet", NETNS, "--json").error["code"] == 5
 
-    assert stage.verbs == ["ADD"]
+    assert cli.verbs == ["ADD"]
     assert entry.read_bytes() == before
-    assert os.listdir(stage.cache / "results") == [entry.name]
+    assert os.listdir(cli.cache / "results") == [entry.name]

@@ -17,9 +17,9 @@ import pytest
 from netloom.api.catalogue import ENTRIES
 from netloom.kernel.objects.link import GROUP
 
-from ..agent.stage import eventually
-from .machine import Machine
-from .stage import PATIENCE, Outcome
+from ..fixtures.cli import PATIENCE, Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 

@@ -19,8 +19,8 @@ from netloom.cli.completion import candidates
 from netloom.cli.tree import TREE, Command
 from netloom.journal import Journal, Ledger
 
+from ..fixtures.cli import NETLOOM, PATIENCE, Cli
 from ..journal.rows import attachment
-from .stage import NETLOOM, PATIENCE, Stage
 
 CONTAINERS = ("0a1b2c3d4e5f", "0a1b2c3d9999", "web-1")
 COMMANDS = [
@@ -31,14 +31,14 @@ COMMANDS = [
 
 
 @pytest.fixture
-def node(stage: Stage) -> Stage:
+def node(cli: Cli) -> Cli:
     """A machine with two networks and three containers, one of them a pod; no agent runs."""
-    stage.network("front", "any")
-    stage.network("back", "any")
-    (stage.networks / "broken.conflist").write_text("{")
-    stage.env |= {"NETLOOM_STATE_DIR": str(stage.directory / "state"), "HOME": str(stage.directory)}
-    write_journal(stage.directory / "state")
-    return stage
+    cli.network("front", "any")
+    cli.network("back", "any")
+    (cli.networks / "broken.conflist").write_text("{")
+    cli.env |= {"NETLOOM_STATE_DIR": str(cli.directory / "state"), "HOME": str(cli.directory)}
+    write_journal(cli.directory / "state")
+    return cli
 
 
 def write_journal(state_dir: Path) -> None:
@@ -53,7 +53,7 @@ def write_journal(state_dir: Path) -> None:
         journal.change(attach).result(PATIENCE)
 
 
-def offered(node: Stage, *words: str) -> list[str]:
+def offered(node: Cli, *words: str) -> list[str]:
     outcome = node.run("__complete", *words)
     assert (outcome.status, outcome.stderr) == (0, "")
     return outcome.stdout.splitlines()
@@ -89,12 +89,12 @@ def test_options_of_every_command_are_known(command: list[str]) -> None:
     ],
     ids=lambda it: " ".join(it),
 )
-def test_what_is_offered(node: Stage, words: list[str], expected: list[str]) -> None:
+def test_what_is_offered(node: Cli, words: list[str], expected: list[str]) -> None:
     assert offered(node, *words) == expected
 
 
 @pytest.mark.unit
-def test_another_place_that_was_given_counts(node: Stage) -> None:
+def test_another_place_that_was_given_counts(node: Cli) -> None:
     elsewhere = node.directory / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "1.conflist").write_text('{"name": "far"}')
@@ -104,7 +104,7 @@ def test_another_place_that_was_given_counts(node: Stage) -> None:
 
 @pytest.mark.unit
 @pytest.mark.parametrize("damage", ["none", "directory", "rubbish"])
-def test_nothing_that_is_wrong_is_an_error(node: Stage, damage: str) -> None:
+def test_nothing_that_is_wrong_is_an_error(node: Cli, damage: str) -> None:
     state = node.directory / "other"
     if damage != "none":
         state.mkdir()
@@ -119,7 +119,7 @@ def test_nothing_that_is_wrong_is_an_error(node: Stage, damage: str) -> None:
 
 
 @pytest.mark.unit
-def test_an_answer_comes_at_once(node: Stage) -> None:
+def test_an_answer_comes_at_once(node: Cli) -> None:
     """Half of a person's patience would be 150 ms; a machine that is busy gets some more, and more tries."""
 
     def took(words: list[str]) -> float:
@@ -134,20 +134,20 @@ def test_an_answer_comes_at_once(node: Stage) -> None:
 class Terminal:
     """A shell at which somebody types."""
 
-    def __init__(self, stage: Stage, *command: str) -> None:
+    def __init__(self, cli: Cli, *command: str) -> None:
         pid, self._terminal = os.forkpty()
         if pid == 0:
-            path = f"{os.path.dirname(NETLOOM)}:{stage.env['PATH']}"
+            path = f"{os.path.dirname(NETLOOM)}:{cli.env['PATH']}"
             # Wide enough that no line is broken.
             env = {
-                **stage.env,
+                **cli.env,
                 "PATH": path,
                 "TERM": "dumb",
                 "COLUMNS": "200",
                 "PS1": "$ ",
                 "INPUTRC": "/dev/null",
             }
-            os.chdir(stage.directory)
+            os.chdir(cli.directory)
             os.execvpe(command[0], command, env)
         self._process = pid
         self.shown = ""
@@ -171,8 +171,8 @@ class Terminal:
 
 
 @contextmanager
-def terminal(stage: Stage, *command: str) -> Iterator[Terminal]:
-    opened = Terminal(stage, *command)
+def terminal(cli: Cli, *command: str) -> Iterator[Terminal]:
+    opened = Terminal(cli, *command)
     try:
         yield opened
     finally:
@@ -191,7 +191,7 @@ TYPED = [
 
 @pytest.mark.unit
 @pytest.mark.parametrize(("typed", "there"), [*TYPED, ("explain fd09::2", "explain fd09::2 ")])
-def test_bash_completes_what_is_typed(node: Stage, typed: str, there: str) -> None:
+def test_bash_completes_what_is_typed(node: Cli, typed: str, there: str) -> None:
     with terminal(node, "bash", "--noprofile", "--norc", "-i") as shell:
         shell.until("$ ")
         shell.types('eval "$(netloom completion bash)"; echo read""y\n')
@@ -202,7 +202,7 @@ def test_bash_completes_what_is_typed(node: Stage, typed: str, there: str) -> No
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("typed", "there"), TYPED)
-def test_zsh_completes_what_is_typed(node: Stage, typed: str, there: str) -> None:
+def test_zsh_completes_what_is_typed(node: Cli, typed: str, there: str) -> None:
     with terminal(node, "zsh", "-f", "-i") as shell:
         shell.until("$ ")
         shell.types('autoload -Uz compinit; compinit -u -D; eval "$(netloom completion zsh)"; echo read""y\n')
@@ -213,7 +213,7 @@ def test_zsh_completes_what_is_typed(node: Stage, typed: str, there: str) -> Non
 
 @pytest.mark.interop
 @pytest.mark.parametrize(("typed", "there"), TYPED)
-def test_fish_offers_what_was_begun(node: Stage, typed: str, there: str) -> None:
+def test_fish_offers_what_was_begun(node: Cli, typed: str, there: str) -> None:
     done = subprocess.run(
         ["fish", "--no-config", "-c", f"netloom completion fish | source; complete -C 'netloom {typed}'"],
         env={**node.env, "PATH": f"{os.path.dirname(NETLOOM)}:{node.env['PATH']}"},

@@ -18,9 +18,9 @@ from netloom.kernel import Namespace
 from netloom.ops.connectivity import namespaces
 from netloom.ops.connectivity.suite import PROBES
 
-from ..agent.stage import eventually
-from .machine import Machine
-from .stage import NETLOOM, Outcome
+from ..fixtures.cli import NETLOOM, Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -60,12 +60,12 @@ def run(machine: Machine, *words: str, **env: str) -> Outcome:
         NETLOOM,
         "connectivity",
         "--cache-dir",
-        str(machine.stage.cache),
+        str(machine.cli.cache),
         "--json",
         *words,
     ]
     done = subprocess.run(
-        command, env={**machine.stage.env, **env}, capture_output=True, text=True, timeout=_PATIENCE
+        command, env={**machine.cli.env, **env}, capture_output=True, text=True, timeout=_PATIENCE
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Outcome(done.returncode, done.stdout, done.stderr)
@@ -79,10 +79,10 @@ def started(machine: Machine, *words: str) -> subprocess.Popen[str]:
             "connectivity",
             "--json",
             "--cache-dir",
-            str(machine.stage.cache),
+            str(machine.cli.cache),
             *words,
         ],
-        env=machine.stage.env,
+        env=machine.cli.env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -102,7 +102,7 @@ def assert_nothing_is_left(machine: Machine) -> None:
     machine.await_dels()
     assert machine.listed() == []
     assert machine.node.links() == []
-    results = machine.stage.cache / "results"
+    results = machine.cli.cache / "results"
     assert not results.exists() or list(results.iterdir()) == []
 
 
@@ -123,7 +123,7 @@ class Network:
 
     def with_plugin(self, script: str, *, undo: str = "", **keys: Any) -> str:
         """The script has $container, `a` or `b`, and $link, the host's end of its link. `undo` is for DEL."""
-        self.machine.stage.plugin("breaker", _BREAKER.format(script=script, undo=undo or ":", python=PYTHON))
+        self.machine.cli.plugin("breaker", _BREAKER.format(script=script, undo=undo or ":", python=PYTHON))
         return self.of({"type": "breaker"}, **keys)
 
     def with_a_halted_agent(self, script: str, **keys: Any) -> str:
@@ -140,7 +140,7 @@ class Network:
         capabilities = {"portMappings": True, "bandwidth": True}
         pools = [{"cidr": "10.80.0.0/16"}, {"cidr": "fd80::/64"}]
         plugin = {"type": "netloom", "pools": pools, "capabilities": capabilities, **keys}
-        return self.machine.stage.network(self.name, plugin, *more, version="1.0.0")
+        return self.machine.cli.network(self.name, plugin, *more, version="1.0.0")
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def test_a_network_of_one_family_without_ports(network: Network) -> None:
 
 
 def test_a_person_gets_a_table(dual: Machine) -> None:
-    outcome = dual.on_a_terminal("connectivity", "--cache-dir", str(dual.stage.cache))
+    outcome = dual.on_a_terminal("connectivity", "--cache-dir", str(dual.cli.cache))
 
     assert outcome.status == 0
     assert outcome.stdout.startswith("WHAT ")
@@ -529,7 +529,7 @@ def slow(dual: Machine) -> Machine:
 
 def in_the_middle(machine: Machine) -> bool:
     """Whether both containers are attached, which their results in the cache tell: `ls` also lists halves."""
-    results = machine.stage.cache / "results"
+    results = machine.cli.cache / "results"
     return eventually(lambda: results.exists() and len(os.listdir(results)) == 2)
 
 
@@ -550,7 +550,7 @@ def test_whoever_ends_it_in_the_midst_of_an_add_finds_nothing_left(network: Netw
     machine = network.machine
     name = network.with_plugin('[ "$container" = b ] && { touch "$0.hangs"; sleep 1000; }')
     process = started(machine, name)
-    assert eventually((machine.stage.plugins / "breaker.hangs").exists)
+    assert eventually((machine.cli.plugins / "breaker.hangs").exists)
     process.terminate()
     _, errors = process.communicate(timeout=_PATIENCE)
 
@@ -578,13 +578,13 @@ def test_a_run_that_was_killed_in_the_midst_of_an_add_goes_with_the_next(network
     name = network.with_plugin(
         '[ -e "$0.hang" ] && [ "$container" = b ] && { touch "$0.hangs"; sleep 1000; }'
     )
-    (machine.stage.plugins / "breaker.hang").touch()
+    (machine.cli.plugins / "breaker.hang").touch()
     process = started(machine, name)
-    assert eventually((machine.stage.plugins / "breaker.hangs").exists)
+    assert eventually((machine.cli.plugins / "breaker.hangs").exists)
     process.kill()
     process.communicate(timeout=_PATIENCE)
     _end_sleepers(machine)
-    (machine.stage.plugins / "breaker.hang").unlink()
+    (machine.cli.plugins / "breaker.hang").unlink()
 
     outcome = run(machine, name)
 
@@ -594,7 +594,7 @@ def test_a_run_that_was_killed_in_the_midst_of_an_add_goes_with_the_next(network
 
 def _end_sleepers(machine: Machine) -> None:
     """What the plugin has started that nobody waits for any more."""
-    mark = str(machine.stage.plugins).encode()
+    mark = str(machine.cli.plugins).encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -655,7 +655,7 @@ def test_what_is_kept_is_there_until_it_is_removed_as_told(dual: Machine) -> Non
     for line in outcome.document["removal"]:
         words = shlex.split(line)
         if words[0] == "netloom":
-            done = dual.run(*words[1:], "--cache-dir", str(dual.stage.cache))
+            done = dual.run(*words[1:], "--cache-dir", str(dual.cli.cache))
             assert done.status == 0, done.stderr
         else:
             subprocess.run(words, check=True)

@@ -9,8 +9,8 @@ import shlex
 
 import pytest
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 

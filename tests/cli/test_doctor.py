@@ -16,8 +16,8 @@ from netloom.kernel.objects.link import GROUP
 from netloom.ops.doctor.checks import CHECKS
 from netloom.ops.doctor.fixes import Fix, judged
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -60,7 +60,7 @@ def test_findings_with_one_remedy_stand_together(machine: Machine) -> None:
 
 
 def test_warnings_alone_leave_the_status_at_0(machine: Machine) -> None:
-    (machine.stage.networks / "05-other.conflist").write_text(
+    (machine.cli.networks / "05-other.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"other","plugins":[{"type":"bridge"}]}'
     )
     outcome = machine.run("doctor", "--json")
@@ -192,7 +192,7 @@ def test_a_runtime_that_looks_elsewhere_is_named(machine: Machine, own_etc: Path
     assert [(it["code"], it["subject"]) for it in listed] == [("runtime-elsewhere", "containerd")] * 2
     config.write_text(
         'version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\n'
-        f'bin_dir = "{machine.stage.plugins}"\nconf_dir = "{machine.stage.networks}"\n'
+        f'bin_dir = "{machine.cli.plugins}"\nconf_dir = "{machine.cli.networks}"\n'
     )
     assert machine.run("doctor", "--json", "--only", "runtimes").document["findings"] == []
 
@@ -224,7 +224,7 @@ def test_what_cannot_be_mended_is_said_with_the_reason(machine: Machine) -> None
     (machine.plugin / "inside").touch()
     outcome = machine.run("doctor", "--json", "--fix")
     assert (outcome.status, outcome.document["fixed"]) == (1, [])
-    machine.stage.plugins.joinpath("netloom", "inside").unlink()
+    machine.cli.plugins.joinpath("netloom", "inside").unlink()
     machine.plugin.rmdir()
 
 

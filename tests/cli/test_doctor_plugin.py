@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ..agent.stage import PLUGIN
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import PLUGIN
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -19,7 +19,7 @@ THEIRS = b"#!/bin/sh\nexit 0\n"
 @pytest.fixture
 def place(machine: Machine) -> Path:
     """A place at which the plugin was never installed, where somebody else's file is."""
-    path = machine.stage.directory / "other" / "netloom"
+    path = machine.cli.directory / "other" / "netloom"
     path.parent.mkdir()
     path.write_bytes(THEIRS)
     path.chmod(0o755)
@@ -63,7 +63,7 @@ def test_doctor_and_up_judge_alike_whose_a_file_is(machine: Machine, place: Path
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_stays(machine: Machine, place: Path) -> None:
-    target = place.rename(machine.stage.directory / "theirs")
+    target = place.rename(machine.cli.directory / "theirs")
     place.symlink_to(target)
     assert codes(doctor(machine, "--fix", "--plugin-dir", str(place.parent))) == []
     assert (target.read_bytes(), place.is_symlink()) == (THEIRS, False)
@@ -95,7 +95,7 @@ def test_a_damaged_receipt_is_named_and_not_written_over(machine: Machine, conte
     done = doctor(machine, "--fix")
     assert (codes(done), done["fixed"]) == (["receipt-unreadable"], [])
     machine.plugin.unlink()
-    done = doctor(machine, "--fix", "--plugin-dir", str(machine.stage.plugins))
+    done = doctor(machine, "--fix", "--plugin-dir", str(machine.cli.plugins))
     assert [(it["code"], it["done"]) for it in done["fixed"]] == [("plugin-missing", False)]
     assert "damaged" in done["fixed"][0]["error"]
     assert receipt.read_bytes() == before

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ..agent.stage import eventually
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 from . import strange_files
-from .machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

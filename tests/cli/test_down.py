@@ -16,8 +16,8 @@ import pytest
 
 from netloom.kernel.objects.link import GROUP
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -133,7 +133,7 @@ def process_status(process: int, field: str) -> str:
 def test_an_agent_that_is_not_ready_yet_is_ended_too(bare: Machine) -> None:
     started = bare.node.start(environment={"NETLOOM_FAILPOINT": "recovery.node:stop"}, ready=False)
     assert eventually(lambda: process_status(started.pid, "State") == "T")
-    down = bare.stage.start("down", "--json", prefix=bare.node.command())
+    down = bare.cli.start("down", "--json", prefix=bare.node.command())
     assert eventually(lambda: int(process_status(started.pid, "ShdPnd"), 16) & 1 << signal.SIGTERM - 1 != 0)
     os.kill(started.pid, signal.SIGCONT)
     said, _ = down.communicate(timeout=20)
@@ -219,7 +219,7 @@ def test_after_a_purge_the_machine_can_become_a_node_again(machine: Machine) -> 
 
 def test_a_purge_leaves_what_is_not_ours_and_names_it(machine: Machine) -> None:
     machine.conflist.write_text(machine.conflist.read_text().replace("10.78", "10.79"))
-    other = machine.stage.networks / "20-blue.conflist"
+    other = machine.cli.networks / "20-blue.conflist"
     other.write_text(machine.conflist.read_text().replace('"netloom",\n  "plugins"', '"blue",\n  "plugins"'))
     note = machine.node.state_dir / "note"
     note.touch()
@@ -299,7 +299,7 @@ def test_a_purge_says_on_a_terminal_what_went(machine: Machine) -> None:
 
 
 def cached(machine: Machine) -> list[str]:
-    results = machine.stage.cache / "results"
+    results = machine.cli.cache / "results"
     return sorted(os.listdir(results)) if results.exists() else []
 
 
@@ -309,9 +309,9 @@ def test_a_purge_removes_what_netloom_cni_has_kept_of_our_network(machine: Machi
     machine.attach(gone)
     machine.node.remove_container(gone)
     assert len(cached(machine)) == 2
-    outcome = machine.run(*PURGE, "--cache-dir", str(machine.stage.cache))
+    outcome = machine.run(*PURGE, "--cache-dir", str(machine.cli.cache))
     assert (outcome.status, outcome.document["kept"], cached(machine)) == (0, [], [])
-    results = f"{machine.stage.cache}/results/"
+    results = f"{machine.cli.cache}/results/"
     assert len([it for it in outcome.document["removed"] if it.startswith(results)]) == 2
 
 
@@ -320,5 +320,5 @@ def test_a_purge_knows_results_by_their_plugin_when_the_journal_is_lost(machine:
     machine.run("down")
     for path in machine.node.state_dir.glob("journal.db*"):
         path.unlink()
-    assert machine.run(*PURGE, "--cache-dir", str(machine.stage.cache)).status == 0
+    assert machine.run(*PURGE, "--cache-dir", str(machine.cli.cache)).status == 0
     assert cached(machine) == []

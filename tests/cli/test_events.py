@@ -19,9 +19,9 @@ import pytest
 from netloom.journal import Ledger, Operation
 from netloom.journal.ledger import OPERATIONS_KEPT
 
-from ..agent.stage import eventually
-from .machine import Machine, up_to_date
-from .stage import Outcome
+from ..fixtures.cli import Outcome
+from ..fixtures.machine import Machine, up_to_date
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -72,7 +72,7 @@ class Following:
 
 @contextmanager
 def following(machine: Machine, *words: str) -> Iterator[Following]:
-    process = machine.stage.start("events", "--follow", "--json", *words, prefix=machine.node.command())
+    process = machine.cli.start("events", "--follow", "--json", *words, prefix=machine.node.command())
     try:
         yield Following(process)
     finally:
@@ -193,7 +193,7 @@ def test_events_that_were_dropped_before_they_were_read_are_no_end(machine: Mach
 def test_a_reader_that_has_seen_enough_ends_it_quietly(machine: Machine) -> None:
     machine.attach(machine.node.container())
     assert logged(machine, 2)
-    process = machine.stage.start("events", "--follow", prefix=machine.node.command())
+    process = machine.cli.start("events", "--follow", prefix=machine.node.command())
     assert process.stdout is not None
     process.stdout.close()
     assert process.wait(20) == 0

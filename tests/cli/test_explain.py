@@ -19,9 +19,9 @@ import pytest
 from netloom.api.catalogue import ENTRIES
 from netloom.api.times import shown
 
-from ..agent.stage import eventually
-from .machine import Machine
-from .stage import Outcome
+from ..fixtures.cli import Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -224,7 +224,7 @@ def test_a_namespace_of_that_name_elsewhere_is_offered_by_its_path_and_never_the
 ) -> None:
     path = tmp_path / "xenon"
     path.symlink_to(f"/run/netns/{machine.node.container()}")
-    cache = ("--cache-dir", str(machine.stage.cache))
+    cache = ("--cache-dir", str(machine.cli.cache))
     assert machine.run("cni", "add", "netloom", str(path), *cache).status == 0
     document = machine.run("explain", "xenon", "--json").document
     assert document["absence"]["similar"] == [str(path)]
@@ -232,7 +232,7 @@ def test_a_namespace_of_that_name_elsewhere_is_offered_by_its_path_and_never_the
 
 
 def test_a_file_that_runtimes_load_first_is_named(shop: Shop) -> None:
-    other = shop.machine.stage.networks / "05-other.conflist"
+    other = shop.machine.cli.networks / "05-other.conflist"
     other.write_text(json.dumps({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "bridge"}]}))
     try:
         outcome = shop.explain("nobody")
@@ -246,7 +246,7 @@ def test_a_file_that_runtimes_load_first_is_named(shop: Shop) -> None:
 
 
 def test_a_first_file_that_cannot_be_read_is_told_with_its_error(shop: Shop) -> None:
-    broken = shop.machine.stage.networks / "01-broken.conflist"
+    broken = shop.machine.cli.networks / "01-broken.conflist"
     broken.write_text("{")
     try:
         first = shop.explain("nobody").document["absence"]["configurations"][0]
@@ -557,7 +557,7 @@ def test_a_journal_with_a_page_that_is_damaged_is_an_error_with_its_code(machine
 
 def test_a_reader_that_has_seen_enough_is_no_error(shop: Shop) -> None:
     machine = shop.machine
-    done = machine.stage.start("explain", "shop/api-0", "--json", prefix=machine.node.command())
+    done = machine.cli.start("explain", "shop/api-0", "--json", prefix=machine.node.command())
     assert done.stdout is not None
     done.stdout.close()
     assert done.wait(20) == 0
@@ -567,11 +567,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(shop: Shop) -> None:
 
 
 def test_what_never_arrived_is_told_with_a_plugin_that_is_missing(machine: Machine) -> None:
-    machine.run("up", "--plugin-dir", str(machine.stage.plugins))
-    (machine.stage.plugins / "netloom").unlink()
+    machine.run("up", "--plugin-dir", str(machine.cli.plugins))
+    (machine.cli.plugins / "netloom").unlink()
     found = machine.run("explain", "shop/nobody", "--json").document["findings"]
     assert [it["subject"] for it in found if it["code"] == "plugin-missing"] == [
-        str(machine.stage.plugins / "netloom")
+        str(machine.cli.plugins / "netloom")
     ]
 
 
@@ -583,7 +583,7 @@ def test_a_word_that_is_no_text_is_one_that_nobody_knows(shop: Shop, word: str) 
 
 
 def test_very_many_files_are_not_all_shown(shop: Shop) -> None:
-    files = [shop.machine.stage.networks / f"50-{number:03}.conflist" for number in range(100)]
+    files = [shop.machine.cli.networks / f"50-{number:03}.conflist" for number in range(100)]
     for it in files:
         it.write_text(json.dumps({"name": it.stem, "plugins": [{"type": "bridge"}] * 100}))
     try:

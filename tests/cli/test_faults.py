@@ -21,9 +21,9 @@ import pytest
 
 from netloom.api.catalogue import entry
 
-from ..agent.faults import SmallDisk
-from ..agent.stage import Node, eventually
-from .machine import Machine
+from ..fixtures.faults import SmallDisk
+from ..fixtures.machine import Machine
+from ..fixtures.node import Node, eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -245,7 +245,7 @@ def test_a_pool_that_is_exhausted(machine: Machine) -> None:
 
 
 def test_another_networks_file_that_comes_first(machine: Machine) -> None:
-    other = machine.stage.networks / "05-other.conflist"
+    other = machine.cli.networks / "05-other.conflist"
     other.write_text(json.dumps({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "bridge"}]}))
     finding = found(machine, "network-shadowed")
     assert finding["subject"] == str(other)
@@ -254,7 +254,7 @@ def test_another_networks_file_that_comes_first(machine: Machine) -> None:
 
 
 def test_another_networks_file_that_comes_later(machine: Machine) -> None:
-    other = machine.stage.networks / "90-other.conflist"
+    other = machine.cli.networks / "90-other.conflist"
     other.write_text(json.dumps({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "bridge"}]}))
     assert found(machine, "other-cni")["subject"] == str(other)
     other.unlink()
@@ -262,7 +262,7 @@ def test_another_networks_file_that_comes_later(machine: Machine) -> None:
 
 
 def test_two_files_of_one_network(machine: Machine) -> None:
-    copy = machine.stage.networks / "20-copy.conflist"
+    copy = machine.cli.networks / "20-copy.conflist"
     copy.write_text(machine.conflist.read_text())
     assert found(machine, "network-twice")["subject"] == "netloom"
     copy.unlink()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 

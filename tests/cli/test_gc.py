@@ -19,9 +19,9 @@ from netloom.journal import boottime
 from netloom.kernel.objects.link import GROUP
 from netloom.networks.config import LONGEST_COOLDOWN
 
-from ..agent.stage import eventually
-from .machine import Machine
-from .stage import PATIENCE, Outcome
+from ..fixtures.cli import PATIENCE, Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -69,7 +69,7 @@ def litter(machine: Machine) -> None:
 def state(machine: Machine) -> dict[str, Any]:
     """All that a dry run could have changed."""
     files: dict[str, str] = {}
-    for root in (machine.node.state_dir, machine.node.socket.parent, machine.stage.cache):
+    for root in (machine.node.state_dir, machine.node.socket.parent, machine.cli.cache):
         for path in sorted(Path(root).rglob("*")):
             content = path.read_bytes() if path.is_file() else b""
             # Any reader of the journal makes these two anew, the one without content.
@@ -233,11 +233,11 @@ def test_a_del_that_cannot_be_read_is_kept_and_named(calm: Machine) -> None:
 
 
 def cached(machine: Machine) -> list[str]:
-    return sorted(map(str, (machine.stage.cache / "results").iterdir()))
+    return sorted(map(str, (machine.cli.cache / "results").iterdir()))
 
 
 def test_the_result_of_what_went_goes_with_it(calm: Machine) -> None:
-    cache = ("--cache-dir", str(calm.stage.cache))
+    cache = ("--cache-dir", str(calm.cli.cache))
     calm.attach(calm.node.container())
     (of_the_living,) = cached(calm)
     died(calm)
@@ -256,17 +256,17 @@ def test_a_result_of_a_container_that_came_back_stays(calm: Machine) -> None:
     assert eventually(lambda: not calm.node.links())
     calm.node.container(container)
     before = cached(calm)
-    found = garbage(calm, "--cache-dir", str(calm.stage.cache))
+    found = garbage(calm, "--cache-dir", str(calm.cli.cache))
     assert ([it["kind"] for it in found["removed"]], found["results"]) == (["attachment"], [])
     assert cached(calm) == before
 
 
 def test_a_result_in_which_another_plugin_has_a_part_stays(calm: Machine) -> None:
-    calm.stage.recording_plugin("last")
+    calm.cli.recording_plugin("last")
     ours = json.loads(calm.conflist.read_text())["plugins"][0]
-    calm.stage.network("chained", ours, "last", version="1.0.0")
+    calm.cli.network("chained", ours, "last", version="1.0.0")
     container = calm.node.container(f"chained{os.getpid()}-{id(calm):x}")
-    cache = ("--cache-dir", str(calm.stage.cache))
+    cache = ("--cache-dir", str(calm.cli.cache))
     assert calm.run("cni", "add", "chained", f"/run/netns/{container}", *cache).status == 0
     before = cached(calm)
     calm.node.remove_container(container)
@@ -276,11 +276,11 @@ def test_a_result_in_which_another_plugin_has_a_part_stays(calm: Machine) -> Non
 
 
 def test_results_in_the_cache_of_others_are_never_touched(calm: Machine) -> None:
-    stale = calm.stage.cache / "results" / "other-gone-eth0"
+    stale = calm.cli.cache / "results" / "other-gone-eth0"
     stale.parent.mkdir(parents=True, exist_ok=True)
     stale.write_text("{}")
     died(calm)
-    garbage(calm, "--cache-dir", str(calm.stage.cache))
+    garbage(calm, "--cache-dir", str(calm.cli.cache))
     assert stale.read_text() == "{}"
 
 

@@ -15,10 +15,10 @@ import pytest
 from netloom.kernel import Namespace
 from netloom.networks.names import HOST_MAC
 
-from ..agent.outside import IPV4, UDP, socket_at
-from ..agent.packets import send_raw, udp4
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.internet import IPV4, UDP, socket_at
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
+from ..fixtures.packets import send_raw, udp4
 
 pytestmark = pytest.mark.kernel
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from .machine import Machine
-from .stage import Outcome
+from ..fixtures.cli import Outcome
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

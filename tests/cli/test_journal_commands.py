@@ -13,8 +13,8 @@ import pytest
 
 from netloom.journal.schema import VERSION
 
-from ..agent.successor import calling, failures
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.successor import calling, failures
 
 pytestmark = pytest.mark.kernel
 

@@ -13,7 +13,7 @@ from netloom.journal import InUse, Journal
 from netloom.journal.errors import LockNotAFile
 from netloom.journal.lock import holder, locked
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

@@ -16,7 +16,7 @@ from netloom.agent.server.caller import about, begin
 from netloom.agent.verbs.errors import explained
 from netloom.cni import AttachmentKey, InvalidConfig
 
-from ..agent.stage import eventually
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.unit
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from .machine import Machine
-from .stage import Outcome
+from ..fixtures.cli import Outcome
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 
@@ -138,7 +138,7 @@ def test_every_line_can_be_detached_by_what_it_shows(machine: Machine) -> None:
     (found,) = machine.listed()
     outcome = machine.run(
         "cni", "del", found["network"], found["netns"], "--container-id", found["containerID"],
-        "-i", found["ifName"], "--cache-dir", str(machine.stage.cache),
+        "-i", found["ifName"], "--cache-dir", str(machine.cli.cache),
     )  # fmt: skip
     assert (outcome.status, outcome.stderr) == (0, "")
     machine.await_dels()

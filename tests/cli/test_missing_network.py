@@ -11,9 +11,9 @@ import pytest
 
 from netloom.ops.node.namespaces import last_sign
 
-from ..agent.stage import eventually
-from ..agent.watching import ask
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
+from ..fixtures.pages import ask
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -106,10 +106,10 @@ class TestFound:
 
     def test_a_network_by_hand_matters_while_containers_are_attached_to_it(self, machine: Machine) -> None:
         text = machine.conflist.read_text().replace('"netloom",', '"mine",', 1)
-        theirs = machine.stage.networks / "20-mine.conflist"
+        theirs = machine.cli.networks / "20-mine.conflist"
         theirs.write_text(text.replace("10.78.0.0/16", "10.79.0.0/16").replace("fd78::", "fd79::"))
         container = machine.node.container()
-        words = ("mine", f"/run/netns/{container}", "--cache-dir", str(machine.stage.cache))
+        words = ("mine", f"/run/netns/{container}", "--cache-dir", str(machine.cli.cache))
         assert machine.run("cni", "add", *words).status == 0
         store = machine.node.state_dir / "networks.json"
         assert eventually(lambda: "mine" in [it["name"] for it in document(store)["networks"]])
@@ -159,7 +159,7 @@ class TestRestored:
         assert shop.conflist.read_text() == text
 
     def test_what_up_wrote_itself_stays_its_own(self, shop: Machine) -> None:
-        shutil.rmtree(shop.stage.networks)
+        shutil.rmtree(shop.cli.networks)
         shop.brought_up()
         assert shop.brought_up("--mtu", "1300")["network"]["change"] == "replaced"
         assert shop.run("down", "--purge", "--yes").status == 0
@@ -199,7 +199,7 @@ class TestKept:
     def test_the_agent_restores_it_by_itself_and_says_so(self, shop: Machine) -> None:
         assert shop.brought_up("--keep-network")["network"]["keep"] is True
         before = shop.conflist.read_text()
-        shutil.rmtree(shop.stage.networks)
+        shutil.rmtree(shop.cli.networks)
         assert eventually(shop.conflist.exists)
         assert shop.conflist.read_text() == before
         assert shop.conflist.stat().st_mode & 0o777 == 0o644
@@ -228,11 +228,11 @@ class TestKept:
 
     def test_what_cannot_be_written_stays_an_error_until_it_can_be(self, shop: Machine) -> None:
         shop.brought_up("--keep-network")
-        shutil.rmtree(shop.stage.networks)
-        shop.stage.networks.write_text("a file where the directory was")
+        shutil.rmtree(shop.cli.networks)
+        shop.cli.networks.write_text("a file where the directory was")
         await_ticks(shop)
         assert shop.run("status").status == 1
-        shop.stage.networks.unlink()
+        shop.cli.networks.unlink()
         assert eventually(shop.conflist.exists)
 
     def test_a_purge_removes_what_the_agent_restored(self, shop: Machine) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ..fixtures.cli import Cli
 from ..lanes import PEERS
-from .stage import Stage
 
 # A real interface in the container's namespace, and none after DEL.
 _BRIDGING = """\
@@ -34,90 +34,90 @@ def links(netns: str) -> set[str]:
 
 
 @pytest.fixture
-def network(stage: Stage) -> str:
-    return stage.network("mynet", stage.plugin("bridging", _BRIDGING))
+def network(cli: Cli) -> str:
+    return cli.network("mynet", cli.plugin("bridging", _BRIDGING))
 
 
 @pytest.mark.kernel
-def test_an_interface_comes_with_add_and_goes_with_del(stage: Stage, network: str, netns: str) -> None:
-    outcome = stage.cni("add", network, netns, "-i", "net1")
+def test_an_interface_comes_with_add_and_goes_with_del(cli: Cli, network: str, netns: str) -> None:
+    outcome = cli.cni("add", network, netns, "-i", "net1")
 
     assert outcome.document["interfaces"] == [{"name": "net1", "sandbox": netns}]
     assert links(netns) == {"net1"}
-    assert stage.cni("check", network, netns, "-i", "net1").status == 0
-    assert stage.cni("del", network, netns, "-i", "net1").status == 0
+    assert cli.cni("check", network, netns, "-i", "net1").status == 0
+    assert cli.cni("del", network, netns, "-i", "net1").status == 0
     assert links(netns) == set()
 
 
 @pytest.mark.kernel
-def test_check_notices_that_an_interface_has_gone(stage: Stage, network: str, netns: str) -> None:
-    stage.cni("add", network, netns)
+def test_check_notices_that_an_interface_has_gone(cli: Cli, network: str, netns: str) -> None:
+    cli.cni("add", network, netns)
     subprocess.run(["ip", "-n", os.path.basename(netns), "link", "del", "eth0"], check=True)
 
-    outcome = stage.cni("check", network, netns, "--json")
+    outcome = cli.cni("check", network, netns, "--json")
 
     assert outcome.status == 1
     assert "eth0" in outcome.error["stderr"]
 
 
 @pytest.mark.kernel
-def test_a_namespace_can_be_named_from_beside_it(stage: Stage, network: str, netns: str) -> None:
+def test_a_namespace_can_be_named_from_beside_it(cli: Cli, network: str, netns: str) -> None:
     beside = Path(netns).parent
 
-    assert stage.cni("add", network, os.path.basename(netns), cwd=beside).status == 0
+    assert cli.cni("add", network, os.path.basename(netns), cwd=beside).status == 0
 
     assert links(netns) == {"eth0"}
-    assert [it["netns"] for it in stage.cni("attachments", "--json").document] == [netns]
-    assert stage.cni("del", network, netns).status == 0
+    assert [it["netns"] for it in cli.cni("attachments", "--json").document] == [netns]
+    assert cli.cni("del", network, netns).status == 0
     assert links(netns) == set()
 
 
 @pytest.mark.kernel
-def test_del_succeeds_when_the_namespace_is_gone(stage: Stage, network: str, netns: str) -> None:
-    stage.cni("add", network, netns)
+def test_del_succeeds_when_the_namespace_is_gone(cli: Cli, network: str, netns: str) -> None:
+    cli.cni("add", network, netns)
     subprocess.run(["ip", "netns", "del", os.path.basename(netns)], check=True)
 
-    assert stage.cni("del", network, netns).status == 0
-    assert stage.cni("attachments", "--json").document == []
+    assert cli.cni("del", network, netns).status == 0
+    assert cli.cni("attachments", "--json").document == []
 
 
 @pytest.fixture
-def reference(stage: Stage) -> str:
+def reference(cli: Cli) -> str:
     """A network of reference plugins: a real pair of interfaces with a real address."""
     ipam = {
         "type": "host-local",
         "subnet": "10.91.0.0/24",
-        "dataDir": str(stage.directory / "leases"),
+        "dataDir": str(cli.directory / "leases"),
     }
-    return stage.network("mynet", {"type": "ptp", "ipam": ipam}, version="1.0.0")
+    return cli.network("mynet", {"type": "ptp", "ipam": ipam}, version="1.0.0")
 
 
 @pytest.mark.interop
-def test_reference_plugins_attach_and_detach(stage: Stage, reference: str, netns: str) -> None:
+def test_reference_plugins_attach_and_detach(cli: Cli, reference: str, netns: str) -> None:
     env = {"CNI_PATH": str(PEERS / "plugins")}
 
-    added = stage.cni("add", reference, netns, env=env)
+    added = cli.cni("add", reference, netns, env=env)
 
     assert added.status == 0
     assert added.document["ips"][0]["address"] == "10.91.0.2/24"
     assert links(netns) == {"eth0"}
-    assert stage.cni("check", reference, netns, env=env).status == 0
-    assert stage.cni("validate", reference, env=env).status == 0
-    assert stage.cni("del", reference, netns, env=env).status == 0
+    assert cli.cni("check", reference, netns, env=env).status == 0
+    assert cli.cni("validate", reference, env=env).status == 0
+    assert cli.cni("del", reference, netns, env=env).status == 0
     assert links(netns) == set()
 
 
 @pytest.mark.interop
-def test_attachments_of_cnitool_are_listed_and_deleted(stage: Stage, cnitool: Path, netns: str) -> None:
+def test_attachments_of_cnitool_are_listed_and_deleted(cli: Cli, cnitool: Path, netns: str) -> None:
     """cnitool's cache is where netloom's is unless told otherwise."""
-    env = {**stage.env, "CNI_PATH": str(PEERS / "bin")}
-    stage.network("mynet", "noop")
+    env = {**cli.env, "CNI_PATH": str(PEERS / "bin")}
+    cli.network("mynet", "noop")
     subprocess.run([cnitool, "-i", "net1", "add", "mynet", netns], env=env, check=True, capture_output=True)
 
     def listed() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = stage.run("cni", "attachments", "--json").document
+        found: list[dict[str, Any]] = cli.run("cni", "attachments", "--json").document
         return [it for it in found if it["netns"] == netns]
 
     assert [(it["network"], it["ifName"]) for it in listed()] == [("mynet", "net1")]
-    assert stage.run("cni", "-i", "net1", "del", "mynet", netns, env=env).status == 0
+    assert cli.run("cni", "-i", "net1", "del", "mynet", netns, env=env).status == 0
     assert listed() == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -48,7 +48,7 @@ def findings(machine: Machine, *words: str) -> list[Any]:
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_first_file_that_cannot_be_loaded_is_an_error(machine: Machine, kind: str) -> None:
-    path = machine.stage.networks / "01-x.conflist"
+    path = machine.cli.networks / "01-x.conflist"
     BAD[kind](path)
     for words in (("status",), ("doctor", "--only", "networks"), ("doctor", "--only", CODE)):
         (finding,) = findings(machine, *words)
@@ -61,7 +61,7 @@ def test_a_first_file_that_cannot_be_loaded_is_an_error(machine: Machine, kind: 
 
 
 def test_what_is_advised_helps(machine: Machine) -> None:
-    path = machine.stage.networks / "01-it's bad.conflist"
+    path = machine.cli.networks / "01-it's bad.conflist"
     path.write_text("{bad")
     (finding,) = findings(machine, "status")
     command = finding["next"].partition("`")[2].partition("`")[0]
@@ -71,7 +71,7 @@ def test_what_is_advised_helps(machine: Machine) -> None:
 
 
 def test_what_is_advised_overwrites_nothing(machine: Machine) -> None:
-    path = machine.stage.networks / "01-x.conflist"
+    path = machine.cli.networks / "01-x.conflist"
     path.write_text("{bad")
     kept = path.with_name("01-x.conflist.off")
     kept.write_text("precious")
@@ -80,7 +80,7 @@ def test_what_is_advised_overwrites_nothing(machine: Machine) -> None:
 
 
 def test_two_files_of_one_network_are_told_of(machine: Machine) -> None:
-    other = machine.stage.networks / "20-copy.conflist"
+    other = machine.cli.networks / "20-copy.conflist"
     other.write_bytes(machine.conflist.read_bytes())
     for words in (("status",), ("doctor", "--only", "networks")):
         outcome = machine.run(*words, "--json")
@@ -89,7 +89,7 @@ def test_two_files_of_one_network_are_told_of(machine: Machine) -> None:
 
 
 def test_a_single_plugins_file_is_judged_as_one(machine: Machine) -> None:
-    path = machine.stage.networks / "01-x.conf"
+    path = machine.cli.networks / "01-x.conf"
     path.write_text('{"cniVersion": "1.0.0", "name": "x", "type": "bridge"}')
     assert findings(machine, "status") == []
     path.write_text(OTHER)
@@ -98,12 +98,12 @@ def test_a_single_plugins_file_is_judged_as_one(machine: Machine) -> None:
 
 
 def test_a_directory_is_passed_over_as_runtimes_do(machine: Machine) -> None:
-    (machine.stage.networks / "01-x.conflist").mkdir()
+    (machine.cli.networks / "01-x.conflist").mkdir()
     assert (machine.run("status").status, findings(machine, "doctor", "--only", "networks")) == (0, [])
 
 
 def test_a_file_behind_the_first_is_a_warning_of_doctor(machine: Machine) -> None:
-    path = machine.stage.networks / "20-x.conflist"
+    path = machine.cli.networks / "20-x.conflist"
     path.write_text("{bad")
     assert (machine.run("status").status, findings(machine, "status")) == (0, [])
     (finding,) = findings(machine, "doctor", "--only", "networks")
@@ -112,8 +112,8 @@ def test_a_file_behind_the_first_is_a_warning_of_doctor(machine: Machine) -> Non
 
 
 def test_behind_another_network_it_keeps_nobody_from_anything(machine: Machine) -> None:
-    (machine.stage.networks / "01-other.conflist").write_text(OTHER)
-    (machine.stage.networks / "02-x.conflist").write_text("{bad")
+    (machine.cli.networks / "01-other.conflist").write_text(OTHER)
+    (machine.cli.networks / "02-x.conflist").write_text("{bad")
     assert findings(machine, "status") == []
     found = machine.run("doctor", "--json", "--only", "networks").document["findings"]
     assert [it["code"] for it in found] == [CODE, "network-shadowed"]
@@ -123,7 +123,7 @@ def test_behind_another_network_it_keeps_nobody_from_anything(machine: Machine) 
 def test_another_network_that_comes_first_is_told_of_once_and_fails_nothing(
     machine: Machine, command: str
 ) -> None:
-    path = machine.stage.networks / "01-other.conflist"
+    path = machine.cli.networks / "01-other.conflist"
     path.write_text(OTHER)
     outcome = machine.run(command, "--json")
     told = [it for it in outcome.document["findings"] if it["code"] == "network-shadowed"]
@@ -135,7 +135,7 @@ def test_another_network_that_comes_first_is_told_of_once_and_fails_nothing(
 
 def test_loopback_alone_is_nobodys_network_but_where_it_comes_first(machine: Machine) -> None:
     """containerd would take it for the pods' network."""
-    last, first = (machine.stage.networks / name for name in ("99-loopback.conf", "01-loopback.conf"))
+    last, first = (machine.cli.networks / name for name in ("99-loopback.conf", "01-loopback.conf"))
     last.write_text(LOOPBACK)
     assert machine.run("doctor", "--json", "--only", "networks").document["findings"] == []
     last.rename(first)
@@ -150,12 +150,12 @@ def test_a_file_that_was_to_be_ours_is_told_of_once(machine: Machine) -> None:
 
 
 def test_doctor_tells_it_once(machine: Machine) -> None:
-    (machine.stage.networks / "01-x.conflist").write_text("{bad")
+    (machine.cli.networks / "01-x.conflist").write_text("{bad")
     assert len(findings(machine, "doctor")) == 1
 
 
 def test_up_says_what_will_happen(machine: Machine) -> None:
-    path = machine.stage.networks / "01-x.conflist"
+    path = machine.cli.networks / "01-x.conflist"
     path.write_text("{bad")
     (warning,) = [it for it in machine.brought_up()["warnings"] if str(path) in it]
     assert "has no network at all" in warning
@@ -166,7 +166,7 @@ def test_up_says_what_will_happen(machine: Machine) -> None:
 
 
 def test_explain_says_it_too(machine: Machine) -> None:
-    path = machine.stage.networks / "01-x.conflist"
+    path = machine.cli.networks / "01-x.conflist"
     path.write_text("{bad")
     codes = [it["code"] for it in machine.run("explain", "web", "--json").document["findings"]]
     assert CODE in codes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 

@@ -8,8 +8,8 @@ from netloom.ipam import PoolConfig, parse_pools
 from netloom.kernel.values import packed_network
 from netloom.ops.health.pools import HostNetwork, host_networks, overlap_warnings
 
-from ..agent.stage import Node
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import Node
 
 
 def network(cidr: str, *, near: bool = True) -> HostNetwork:

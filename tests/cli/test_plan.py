@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .stage import Outcome, Stage
+from ..fixtures.cli import Cli, Outcome
 
 pytestmark = pytest.mark.kernel
 
@@ -29,17 +29,17 @@ ATTACHMENT: list[dict[str, Any]] = [
 class Machine:
     """The command on a host of its own: a namespace that the test made."""
 
-    def __init__(self, stage: Stage, host: str, pod: str) -> None:
-        self.stage, self.host, self.pod = stage, host, pod
+    def __init__(self, cli: Cli, host: str, pod: str) -> None:
+        self.cli, self.host, self.pod = cli, host, pod
 
     def plan(self, verb: str, objects: list[dict[str, Any]], *words: str) -> Outcome:
-        path = self.stage.directory / "plan.json"
+        path = self.cli.directory / "plan.json"
         path.write_text(json.dumps({"objects": objects}))
         as_json = () if verb == "remove" else ("--json",)
         return self.run("plan", verb, *as_json, str(path), "--netns", self.pod, *words)
 
     def run(self, *words: str, **options: Any) -> Outcome:
-        return self.stage.run(*words, prefix=("ip", "netns", "exec", os.path.basename(self.host)), **options)
+        return self.cli.run(*words, prefix=("ip", "netns", "exec", os.path.basename(self.host)), **options)
 
     def ip(self, *words: str) -> str:
         name = os.path.basename(self.host)
@@ -51,8 +51,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(stage: Stage, new_netns: Callable[[], str]) -> Machine:
-    return Machine(stage, new_netns(), new_netns())
+def machine(cli: Cli, new_netns: Callable[[], str]) -> Machine:
+    return Machine(cli, new_netns(), new_netns())
 
 
 def test_a_plan_is_applied_checked_and_removed(machine: Machine) -> None:
@@ -83,7 +83,7 @@ def test_check_says_what_differs_as_data_and_by_its_status(machine: Machine) -> 
 
 def test_removing_twice_is_fine_and_needs_no_namespace(machine: Machine) -> None:
     machine.plan("apply", ATTACHMENT)
-    path = str(machine.stage.directory / "plan.json")
+    path = str(machine.cli.directory / "plan.json")
     assert machine.run("plan", "remove", path) == Outcome(0, "", "")
     assert machine.run("plan", "remove", path) == Outcome(0, "", "")
     assert machine.links == {"lo"}
@@ -114,7 +114,7 @@ def test_a_plan_comes_from_standard_input(machine: Machine) -> None:
 
 
 def test_a_namespace_may_be_given_by_its_name(machine: Machine) -> None:
-    path = machine.stage.directory / "plan.json"
+    path = machine.cli.directory / "plan.json"
     path.write_text(json.dumps({"objects": ATTACHMENT}))
     name = os.path.basename(machine.pod)
     assert machine.run("plan", "apply", str(path), "--netns", name).status == 0
@@ -161,7 +161,7 @@ def test_a_namespace_that_cannot_be_used_is_refused_before_any_change(
         os.mkfifo(path)
     elif kind == "own":
         path = Path(machine.host)
-    plan = machine.stage.directory / "plan.json"
+    plan = machine.cli.directory / "plan.json"
     plan.write_text(json.dumps({"objects": ATTACHMENT}))
     outcome = machine.run("plan", "apply", str(plan), "--netns", str(path))
     assert outcome.status != 0
@@ -192,12 +192,12 @@ def test_doctor_agrees_with_what_the_kernel_does(machine: Machine) -> None:
     assert machine.links == {"lo"}
 
 
-def test_on_a_terminal_changes_and_differences_are_words(stage: Stage, new_netns: Callable[[], str]) -> None:
-    path = stage.directory / "plan.json"
+def test_on_a_terminal_changes_and_differences_are_words(cli: Cli, new_netns: Callable[[], str]) -> None:
+    path = cli.directory / "plan.json"
     path.write_text(json.dumps({"objects": [{"type": "bridge", "name": "nlshown0", "on": "attachment"}]}))
     netns = new_netns()
-    applied = stage.on_a_terminal("plan", "apply", str(path), "--netns", netns)
+    applied = cli.on_a_terminal("plan", "apply", str(path), "--netns", netns)
     subprocess.run(["ip", "-n", os.path.basename(netns), "link", "del", "nlshown0"], check=True)
-    checked = stage.on_a_terminal("plan", "check", str(path), "--netns", netns)
+    checked = cli.on_a_terminal("plan", "check", str(path), "--netns", netns)
     assert applied == Outcome(0, "made  bridge nlshown0 (attachment)\n", "")
     assert checked == Outcome(1, "bridge nlshown0 (attachment): missing\n", "")

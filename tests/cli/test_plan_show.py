@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 
@@ -139,7 +139,7 @@ def test_an_attachment_that_is_there_already_is_shown_as_it_is(machine: Machine)
 def test_what_cannot_be_shown_is_said_with_a_next_step(
     machine: Machine, words: list[str], status: int, said: str
 ) -> None:
-    (machine.stage.networks / "20-bridged.conflist").write_text(
+    (machine.cli.networks / "20-bridged.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"bridged","plugins":[{"type":"bridge"}]}'
     )
     outcome = machine.run("plan", "show", *words)
@@ -165,7 +165,7 @@ def test_a_namespace_that_an_add_refuses_is_refused_with_its_code(machine: Machi
         (machine.node.directory / "netns").touch()
     elif kind == "the host's":
         netns = f"/proc/{machine.agent}/ns/net"
-    added = machine.run("cni", "add", "netloom", netns, "--json", "--cache-dir", str(machine.stage.cache))
+    added = machine.run("cni", "add", "netloom", netns, "--json", "--cache-dir", str(machine.cli.cache))
     outcome = machine.run("plan", "show", "netloom", "--netns", netns, "--json")
     assert (added.status, outcome.status, outcome.stdout) == (1, 1, "")
     assert (added.error["code"], outcome.error["code"]) == (8, 8)

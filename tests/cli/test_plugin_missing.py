@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -20,7 +20,7 @@ def findings(machine: Machine, *words: str) -> list[Any]:
 @pytest.fixture
 def second(machine: Machine) -> Path:
     """Another place, at which it is installed, too."""
-    path = machine.stage.directory / "second" / "netloom"
+    path = machine.cli.directory / "second" / "netloom"
     assert machine.run("up", "--plugin-dir", str(path.parent)).status == 0
     return path
 
@@ -118,7 +118,7 @@ def test_a_verb_that_searches_elsewhere_where_none_is_gets_both(machine: Machine
 
 def test_a_receipt_that_is_a_link_to_nowhere_is_unreadable(machine: Machine) -> None:
     receipt = machine.node.state_dir / "installed.json"
-    kept = receipt.rename(machine.stage.directory / "kept")
+    kept = receipt.rename(machine.cli.directory / "kept")
     receipt.symlink_to("/nowhere")
     done = machine.run("doctor", "--fix", "--json").document
     assert [it["code"] for it in done["findings"]] == ["receipt-unreadable"]
@@ -136,7 +136,7 @@ def test_a_plugin_that_runtimes_cannot_run_is_named_by_status(
     machine: Machine, change: str, code: str
 ) -> None:
     """Every ADD fails then, whatever the agent could do."""
-    plugin = machine.stage.plugins / "netloom"
+    plugin = machine.cli.plugins / "netloom"
     if change:
         plugin.write_text(change)
     else:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.stage import PLUGIN
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import PLUGIN
 
 # What runtimes of this machine are told is no matter here.
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 @pytest.fixture
 def second(machine: Machine) -> Path:
     """The plugin at a second place, as for a containerd that looks elsewhere."""
-    directory = machine.stage.directory / "usr" / "cni"
+    directory = machine.cli.directory / "usr" / "cni"
     assert machine.run("up", "--plugin-dir", str(directory)).status == 0
     return directory / "netloom"
 
@@ -98,11 +98,11 @@ def test_a_purge_removes_the_plugin_wherever_it_is(machine: Machine, second: Pat
 def test_a_runtime_that_was_given_its_plugin_is_not_warned_of_any_more(
     machine: Machine, own_etc: Path
 ) -> None:
-    directory = machine.stage.directory / "usr" / "cni"
+    directory = machine.cli.directory / "usr" / "cni"
     (own_etc / "containerd").mkdir()
     (own_etc / "containerd" / "config.toml").write_text(
         f'version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\nbin_dir = "{directory}"\n'
-        f'conf_dir = "{machine.stage.networks}"\n'
+        f'conf_dir = "{machine.cli.networks}"\n'
     )
     (warning,) = machine.run("up", "--json").document["warnings"]
     assert f"`netloom up --plugin-dir {directory}`" in warning

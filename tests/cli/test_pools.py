@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 
@@ -25,7 +25,7 @@ def network(machine: Machine, name: str, *entries: Any, file: str = "", **keys: 
     """A network of netloom with these pools, in a file of its own."""
     plugin = {"type": "netloom", "pools": list(entries), **keys}
     document = {"cniVersion": "1.1.0", "name": name, "plugins": [plugin]}
-    (machine.stage.networks / (file or f"20-{name}.conflist")).write_text(json.dumps(document))
+    (machine.cli.networks / (file or f"20-{name}.conflist")).write_text(json.dumps(document))
 
 
 def test_what_is_held_rests_and_is_free_adds_up_to_the_capacity(machine: Machine) -> None:

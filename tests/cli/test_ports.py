@@ -11,8 +11,8 @@ import pytest
 
 from netloom.journal import schema
 
-from .machine import Machine
-from .stage import Outcome, Stage
+from ..fixtures.cli import Cli, Outcome
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 
@@ -142,8 +142,8 @@ def test_a_journal_of_the_version_before_has_none(bare: Machine) -> None:
     assert bare.journal.read_bytes() == before
 
 
-def test_its_help_says_what_a_star_stands_for(stage: Stage) -> None:
-    outcome = stage.run("ports", "--help")
+def test_its_help_says_what_a_star_stands_for(cli: Cli) -> None:
+    outcome = cli.run("ports", "--help")
     assert outcome.status == 0
     assert "*" in outcome.stdout
     assert "PORT" in outcome.stdout

@@ -12,7 +12,7 @@ import pytest
 from netloom.ops.control.process import is_stopped
 from netloom.ops.doctor import services
 
-from ..agent.stage import eventually
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.unit
 

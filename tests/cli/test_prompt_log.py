@@ -16,8 +16,8 @@ import pytest
 from netloom.api.client import Connection, UnknownQuestion
 from netloom.ops.node.namespaces import last_sign
 
-from ..agent.stage import eventually
-from .machine import Machine, up_to_date
+from ..fixtures.machine import Machine, up_to_date
+from ..fixtures.node import eventually
 from .test_explain import pod
 
 pytestmark = pytest.mark.kernel

@@ -14,8 +14,8 @@ import pytest
 
 from netloom.ops.connectivity.namespaces import KEPT_PREFIX
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -31,21 +31,21 @@ Runtime([plugins], cache_dir=cache).add(found, Endpoint(container, netns, "eth0"
 
 def attached_by_a_runtime(machine: Machine, container: str, network: str = "netloom") -> str:
     """The path of its result."""
-    where = (machine.stage.networks, machine.stage.plugins, machine.stage.cache)
+    where = (machine.cli.networks, machine.cli.plugins, machine.cli.cache)
     words = (*map(str, where), network, f"id-{container}", f"/run/netns/{container}")
     subprocess.run(
-        machine.node.command(sys.executable, "-c", _RUNTIME, *words), check=True, env=machine.stage.env
+        machine.node.command(sys.executable, "-c", _RUNTIME, *words), check=True, env=machine.cli.env
     )
-    return f"{machine.stage.cache}/results/{network}-id-{container}-eth0"
+    return f"{machine.cli.cache}/results/{network}-id-{container}-eth0"
 
 
 def cached(machine: Machine) -> list[str]:
-    results = machine.stage.cache / "results"
+    results = machine.cli.cache / "results"
     return sorted(map(str, results.iterdir())) if results.exists() else []
 
 
 def purged(machine: Machine) -> Any:
-    outcome = machine.run("down", "--purge", "--yes", "--json", "--cache-dir", str(machine.stage.cache))
+    outcome = machine.run("down", "--purge", "--yes", "--json", "--cache-dir", str(machine.cli.cache))
     assert (outcome.status, outcome.stderr) == (0, "")
     return outcome.document
 
@@ -94,15 +94,15 @@ def test_what_was_released_since_its_namespace_is_gone_leaves_no_result(machine:
     machine.node.remove_container(container)
     assert eventually(lambda: not machine.node.links())
     # With another cache, so that the result is left, as by an agent that collects by itself.
-    machine.run("gc", "--cache-dir", str(machine.stage.directory / "none"))
+    machine.run("gc", "--cache-dir", str(machine.cli.directory / "none"))
     assert (machine.listed(), cached(machine)) == ([], [result])
     document = purged(machine)
     assert (result in document["removed"], document["kept"], cached(machine)) == (True, [], [])
 
 
 def test_results_of_other_networks_stay_and_are_no_matter(machine: Machine) -> None:
-    machine.stage.recorded_network("other")
-    cache = ("--cache-dir", str(machine.stage.cache))
+    machine.cli.recorded_network("other")
+    cache = ("--cache-dir", str(machine.cli.cache))
     netns = f"/run/netns/{machine.node.container()}"
     assert machine.run("cni", "add", "other", netns, *cache).status == 0
     before = cached(machine)
@@ -110,10 +110,10 @@ def test_results_of_other_networks_stay_and_are_no_matter(machine: Machine) -> N
 
 
 def test_a_result_in_which_another_plugin_has_a_part_stays_and_is_named_with_it(machine: Machine) -> None:
-    machine.stage.recording_plugin()
+    machine.cli.recording_plugin()
     ours = json.loads(machine.conflist.read_text())["plugins"][0]
-    machine.stage.network("chained", ours, "recording", version="1.0.0")
-    cache = ("--cache-dir", str(machine.stage.cache))
+    machine.cli.network("chained", ours, "recording", version="1.0.0")
+    cache = ("--cache-dir", str(machine.cli.cache))
     netns = f"/run/netns/{machine.node.container()}"
     assert machine.run("cni", "add", "chained", netns, *cache).status == 0
     (result,) = cached(machine)
@@ -130,8 +130,8 @@ def kept_namespaces() -> list[str]:
 
 @contextmanager
 def kept_containers(machine: Machine, network: str) -> Iterator[list[str]]:
-    cache = ("--cache-dir", str(machine.stage.cache))
-    machine.run("connectivity", network, "--keep", *cache, "--conf-dir", str(machine.stage.networks))
+    cache = ("--cache-dir", str(machine.cli.cache))
+    machine.run("connectivity", network, "--keep", *cache, "--conf-dir", str(machine.cli.networks))
     names = kept_namespaces()
     try:
         yield names
@@ -150,9 +150,9 @@ def test_containers_that_connectivity_has_kept_go_with_their_namespaces_and_resu
 
 def test_a_kept_namespace_on_another_plugins_network_stays_with_how_to_remove_it(machine: Machine) -> None:
     """What that plugin holds for it, only that plugin can give back."""
-    machine.stage.recorded_network("other")
+    machine.cli.recorded_network("other")
     netns = machine.node.container(f"{KEPT_PREFIX}0123-a")
-    cache = ("--cache-dir", str(machine.stage.cache))
+    cache = ("--cache-dir", str(machine.cli.cache))
     assert (
         machine.run("cni", "add", "other", f"/run/netns/{netns}", "--container-id", netns, *cache).status == 0
     )

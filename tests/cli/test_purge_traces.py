@@ -16,8 +16,8 @@ import pytest
 
 from netloom.cni.lock import LOCK_FILE
 
-from .machine import Machine
-from .stage import HangingPlugin, Outcome
+from ..fixtures.cli import HangingPlugin, Outcome
+from ..fixtures.machine import Machine
 
 pytestmark = pytest.mark.kernel
 
@@ -35,14 +35,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def purged(machine: Machine) -> Any:
-    outcome = machine.run("down", "--json", "--purge", "--yes", "--cache-dir", str(machine.stage.cache))
+    outcome = machine.run("down", "--json", "--purge", "--yes", "--cache-dir", str(machine.cli.cache))
     assert (outcome.status, outcome.stderr) == (0, "")
     return outcome.document
 
 
 def brought_up(machine: Machine) -> tuple[Path, Path]:
     """`netloom up` in directories that it has to make: those of plugins and of networks, both two deep."""
-    plugins, networks = machine.stage.directory / "opt" / "bin", machine.stage.directory / "etc" / "net.d"
+    plugins, networks = machine.cli.directory / "opt" / "bin", machine.cli.directory / "etc" / "net.d"
     outcome = up(machine, plugins, networks)
     assert (outcome.status, plugins.is_dir(), networks.is_dir()) == (0, True, True)
     return plugins, networks
@@ -64,15 +64,15 @@ def watched(path: Path) -> Iterator[None]:
 
 
 def test_directories_that_up_has_made_go_with_what_was_in_them(bare: Machine) -> None:
-    before = sorted(os.listdir(bare.stage.directory))
+    before = sorted(os.listdir(bare.cli.directory))
     brought_up(bare)
     assert purged(bare)["kept"] == []
-    assert sorted(it for it in os.listdir(bare.stage.directory) if it != "run") == before
+    assert sorted(it for it in os.listdir(bare.cli.directory) if it != "run") == before
 
 
 def test_directories_that_were_there_before_stay(bare: Machine) -> None:
-    plugins, networks = (bare.stage.directory / "opt" / "bin"), (bare.stage.directory / "etc" / "net.d")
-    (bare.stage.directory / "opt").mkdir()
+    plugins, networks = (bare.cli.directory / "opt" / "bin"), (bare.cli.directory / "etc" / "net.d")
+    (bare.cli.directory / "opt").mkdir()
     networks.mkdir(parents=True)
     assert up(bare, plugins, networks).status == 0
     removed = purged(bare)["removed"]
@@ -128,29 +128,29 @@ def test_the_lock_of_the_cache_goes_with_directories_that_are_empty(machine: Mac
     container = machine.node.container()
     machine.attach(container)
     assert machine.cni("del", container).status == 0
-    assert (machine.stage.cache / LOCK_FILE).exists()
+    assert (machine.cli.cache / LOCK_FILE).exists()
     document = purged(machine)
     assert document["kept"] == []
-    assert not machine.stage.cache.exists()
+    assert not machine.cli.cache.exists()
 
 
 def test_the_lock_goes_and_the_cache_of_other_runtimes_stays(machine: Machine) -> None:
     machine.attach(machine.node.container())
-    other = machine.stage.cache / "results" / "other-container-eth0"
+    other = machine.cli.cache / "results" / "other-container-eth0"
     other.write_text(json.dumps({"kind": "cniCacheV1"}))
     purged(machine)
-    assert sorted(machine.stage.cache.rglob("*")) == [other.parent, other]
+    assert sorted(machine.cli.cache.rglob("*")) == [other.parent, other]
 
 
 def test_the_lock_stays_while_a_runtime_is_at_work_and_is_named(machine: Machine) -> None:
-    hanging = HangingPlugin(machine.stage)
-    machine.stage.network("slow", hanging.name)
-    words = ("cni", "add", "slow", "/run/netns/none", "--cache-dir", str(machine.stage.cache))
-    runtime = machine.stage.start(*words, prefix=machine.node.command())
+    hanging = HangingPlugin(machine.cli)
+    machine.cli.network("slow", hanging.name)
+    words = ("cni", "add", "slow", "/run/netns/none", "--cache-dir", str(machine.cli.cache))
+    runtime = machine.cli.start(*words, prefix=machine.node.command())
     try:
         hanging.wait_until_it_hangs()
         kept = {it["what"]: it["why"] for it in purged(machine)["kept"]}
-        lock = machine.stage.cache / LOCK_FILE
+        lock = machine.cli.cache / LOCK_FILE
         assert list(kept) == [str(lock)]
         assert lock.exists()
     finally:
@@ -163,7 +163,7 @@ def test_the_lock_stays_while_a_runtime_is_at_work_and_is_named(machine: Machine
 
 
 def test_a_cache_that_nobody_has_used_is_left_as_it_is(machine: Machine) -> None:
-    results = machine.stage.cache / "results"
+    results = machine.cli.cache / "results"
     results.mkdir(parents=True)
     purged(machine)
     assert results.is_dir()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -18,7 +18,7 @@ def renamed(machine: Machine) -> Path:
 
 
 def files(machine: Machine) -> list[str]:
-    return sorted(it.name for it in machine.stage.networks.iterdir())
+    return sorted(it.name for it in machine.cli.networks.iterdir())
 
 
 def test_up_keeps_it_where_it_is(machine: Machine, renamed: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_network_of_any_name_is_found(bare: Machine) -> None:
 
 
 def test_a_network_by_hand_is_none_that_up_keeps(bare: Machine) -> None:
-    theirs = bare.stage.networks / "05-mine.conflist"
+    theirs = bare.cli.networks / "05-mine.conflist"
     theirs.write_text(
         '{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"netloom","pools":[{"cidr":"10.6.0.0/24"}]}]}'
     )

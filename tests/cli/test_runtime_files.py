@@ -13,8 +13,8 @@ import pytest
 
 from netloom.ops.runtimes.runtimes import ContainerRuntime, runtimes
 
+from ..fixtures.machine import Machine
 from . import strange_files
-from .machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 
@@ -169,7 +169,7 @@ def test_the_containerd_of_a_distribution_is_looked_at_beside_the_plain_one(
     config.parent.mkdir(parents=True)
     config.write_text(cni(2, 'conf_dir = "/theirs/net.d"', 'bin_dir = "/theirs/bin"'))
     (containerd / "config.toml").write_text(
-        cni(2, f'conf_dir = "{machine.stage.networks}"', f'bin_dir = "{machine.stage.plugins}"')
+        cni(2, f'conf_dir = "{machine.cli.networks}"', f'bin_dir = "{machine.cli.plugins}"')
     )
     found = findings(machine)
     assert [it["subject"] for it in found] == [f"containerd of {owner}"] * 2
@@ -237,7 +237,7 @@ def test_a_strange_file_is_named_and_the_others_are_read(
         cni(3, 'conf_dir = "/n"', imports='"strange.toml", "/etc/containerd/last.toml"')
     )
     STRANGE[strange](containerd / "strange.toml")
-    (containerd / "last.toml").write_text(cni(3, f'conf_dir = "{machine.stage.networks}"'))
+    (containerd / "last.toml").write_text(cni(3, f'conf_dir = "{machine.cli.networks}"'))
     (finding,) = findings(machine)
     assert (finding["code"], finding["severity"]) == ("runtime-unreadable", "warning")
     assert finding["subject"] == str(containerd / "strange.toml")

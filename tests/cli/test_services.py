@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

@@ -13,8 +13,8 @@ import pytest
 
 from netloom import __version__
 
-from ..agent.stage import eventually
-from .machine import Machine
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 
 # What runtimes of this machine are told is no matter here.
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
@@ -77,7 +77,7 @@ def test_a_machine_that_is_no_node_is_told_how_to_become_one(bare: Machine) -> N
 
 
 def test_a_network_that_cannot_work_is_named_with_the_reason(machine: Machine) -> None:
-    (machine.stage.networks / "20-bad.conflist").write_text(
+    (machine.cli.networks / "20-bad.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"bad","plugins":[{"type":"netloom","pools":[]}]}'
     )
     outcome = machine.run("status", "--json")
@@ -113,15 +113,15 @@ def test_our_own_file_that_is_broken_is_named_once_and_nothing_else_is_said_of_i
 
 
 def test_a_broken_file_that_speaks_of_us_is_told_from_others(machine: Machine) -> None:
-    (machine.stage.networks / "20-ours.conflist").write_text('{"name":"shop","plugins":[{"type":"netloom"')
-    (machine.stage.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
+    (machine.cli.networks / "20-ours.conflist").write_text('{"name":"shop","plugins":[{"type":"netloom"')
+    (machine.cli.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
     outcome = machine.run("status", "--json")
     assert outcome.status == 1
     assert [Path(it["path"]).name for it in outcome.document["unreadable"]] == ["20-ours.conflist"]
 
 
 def test_somebody_elses_broken_file_is_none_of_our_business(machine: Machine) -> None:
-    (machine.stage.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
+    (machine.cli.networks / "30-theirs.conflist").write_text('{"name":"b","plugins":[{"type":"bridge"')
     assert machine.run("status").status == 0
 
 
@@ -230,7 +230,7 @@ def require_that_nothing_can_be_attached(machine: Machine, said: str) -> None:
     assert said in machine.on_a_terminal("status").stdout
     warned = machine.up("--json")
     assert (warned.status, [said in it for it in warned.document["warnings"]]) == (0, [True])
-    shown = machine.on_a_terminal("up", "--plugin-dir", str(machine.stage.plugins))
+    shown = machine.on_a_terminal("up", "--plugin-dir", str(machine.cli.plugins))
     assert (shown.status, said in shown.stderr, "nothing to do" in shown.stdout) == (0, True, False)
 
 
@@ -310,7 +310,7 @@ def test_no_more_is_loaded_for_it_than_it_needs(machine: Machine) -> None:
     """What is loaded is most of the time that it takes."""
     script = "import sys; from netloom.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
     words = machine.node.command(sys.executable, "-c", script, "status", "--json")
-    done = subprocess.run(words, env=machine.stage.env, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, env=machine.cli.env, capture_output=True, text=True, check=True)
     modules = set(done.stderr.split())
     assert "netloom.ops.status.report" in modules
     assert modules & {"asyncio", "ctypes", "hashlib", "shutil", "subprocess", "tomllib"} == set()

@@ -13,7 +13,7 @@ import pytest
 from netloom.journal.errors import NotAFile
 from netloom.journal.file import as_it_is, opened
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from netloom.api.text import for_shell
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 WORDS = [
     "web",

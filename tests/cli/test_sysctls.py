@@ -11,7 +11,7 @@ import pytest
 
 from netloom.kernel import Namespace
 
-from .machine import Machine
+from ..fixtures.machine import Machine
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

@@ -26,9 +26,9 @@ from netloom.cli.top.reading import Latency, Meter, Rate, latencies_of, percenti
 from netloom.cli.top.screen import Top
 from netloom.ops.explain.events import Event
 
-from ..agent.stage import PATIENCE, eventually
-from .machine import Machine
-from .stage import NETLOOM, Outcome
+from ..fixtures.cli import NETLOOM, Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import PATIENCE, eventually
 
 NOW = 1_000_000.0
 
@@ -148,7 +148,7 @@ def test_without_a_journal_the_document_is_empty(bare: Machine, damaged: bool) -
 
 
 def watched(machine: Machine, watch: Callable[[Top, Pilot[None]], Awaitable[None]]) -> None:
-    place = Place(str(machine.node.state_dir), str(machine.node.socket), str(machine.stage.networks))
+    place = Place(str(machine.node.state_dir), str(machine.node.socket), str(machine.cli.networks))
 
     agent = f"process {machine.agent}"
 
@@ -468,7 +468,7 @@ def test_it_draws_in_a_real_terminal_and_ends_at_a_key(machine: Machine, tmp_pat
     server = [tmux, "-S", str(tmp_path / "tmux")]
     status = tmp_path / "status"
     command = f"{' '.join(machine.node.command(NETLOOM, 'top'))}; echo $? > {status}"
-    environment = {**machine.stage.env, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    environment = {**machine.cli.env, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
     subprocess.run(
         [*server, "-f", "/dev/null", "new-session", "-d", "-x", "140", "-y", "45", command],
         check=True,
@@ -527,7 +527,7 @@ def test_without_textual_it_says_what_to_install(machine: Machine, tmp_path: Pat
     try:
         done = subprocess.run(
             machine.node.command(sys.executable, "-c", code),
-            env=machine.stage.env,
+            env=machine.cli.env,
             stdin=subprocess.DEVNULL,
             stdout=theirs,
             stderr=subprocess.PIPE,
@@ -547,7 +547,7 @@ def test_a_signal_ends_it_with_the_terminal_as_it_was(machine: Machine) -> None:
     terminal, theirs = os.openpty()
     process = subprocess.Popen(
         machine.node.command(NETLOOM, "top"),
-        env={**machine.stage.env, "TERM": "xterm-256color"},
+        env={**machine.cli.env, "TERM": "xterm-256color"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

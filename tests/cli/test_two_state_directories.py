@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.stage import NETLOOM
-from .machine import Machine
-from .stage import Outcome
+from ..fixtures.cli import Outcome
+from ..fixtures.machine import Machine
+from ..fixtures.node import NETLOOM
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
 

@@ -15,9 +15,9 @@ import pytest
 from netloom import __version__
 from netloom.cli.exit_status import CONFIGURATION
 
-from ..agent.stage import PLUGIN, eventually
+from ..fixtures.machine import Machine
+from ..fixtures.node import PLUGIN, eventually
 from ..lanes import ROOT
-from .machine import Machine
 
 # What runtimes of this machine are told is no matter here.
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("own_etc")]
@@ -133,7 +133,7 @@ def test_a_second_up_changes_nothing_and_says_so(machine: Machine) -> None:
 
 
 def test_on_a_terminal_it_says_what_it_did(machine: Machine) -> None:
-    outcome = machine.on_a_terminal("up", "--plugin-dir", str(machine.stage.plugins))
+    outcome = machine.on_a_terminal("up", "--plugin-dir", str(machine.cli.plugins))
     assert outcome.status == 0
     lines = outcome.stdout.splitlines()
     assert [line.split()[:2] for line in lines[:3]] == [
@@ -239,7 +239,7 @@ def test_a_plugin_that_runs_is_replaced_without_waiting_for_it(machine: Machine)
         assert machine.plugin.read_bytes() == installed
     finally:
         running.communicate()
-    assert sorted(os.listdir(machine.stage.plugins)) == ["netloom"]
+    assert sorted(os.listdir(machine.cli.plugins)) == ["netloom"]
 
 
 def test_a_network_of_somebody_else_is_not_replaced_unless_that_is_asked_for(bare: Machine) -> None:
@@ -271,10 +271,10 @@ def test_a_file_in_the_networks_place_that_is_none_is_named(bare: Machine, conte
 
 
 def test_a_network_that_sorts_first_is_reported_and_another_of_ours_is_no_matter(bare: Machine) -> None:
-    (bare.stage.networks / "05-bridge.conflist").write_text(
+    (bare.cli.networks / "05-bridge.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"b","plugins":[{"type":"bridge"}]}'
     )
-    (bare.stage.networks / "20-old.conflist").write_text(
+    (bare.cli.networks / "20-old.conflist").write_text(
         '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"netloom","pools":[{"cidr":"10.6.0.0/24"}]}]}'
     )
     (warning,) = bare.brought_up()["warnings"]
@@ -283,7 +283,7 @@ def test_a_network_that_sorts_first_is_reported_and_another_of_ours_is_no_matter
 
 def test_of_several_networks_that_sort_first_the_one_that_runtimes_take_is_named(bare: Machine) -> None:
     for name in ("01-x", "05-bridge"):
-        (bare.stage.networks / f"{name}.conflist").write_text(
+        (bare.cli.networks / f"{name}.conflist").write_text(
             f'{{"cniVersion":"1.0.0","name":"{name}","plugins":[{{"type":"bridge"}}]}}'
         )
     (warning,) = bare.brought_up()["warnings"]
@@ -323,8 +323,8 @@ def test_a_log_is_named_only_where_the_agent_writes_to_it(bare: Machine) -> None
 
 
 def test_two_at_once_start_one_agent(bare: Machine) -> None:
-    words = ("up", "--json", "--plugin-dir", str(bare.stage.plugins))
-    both = [bare.stage.start(*words, prefix=bare.node.command()) for _ in range(2)]
+    words = ("up", "--json", "--plugin-dir", str(bare.cli.plugins))
+    both = [bare.cli.start(*words, prefix=bare.node.command()) for _ in range(2)]
     done = [json.loads(process.communicate(timeout=30)[0]) for process in both]
     assert sorted(it["agent"]["change"] for it in done) == ["kept", "started"]
     assert {it["agent"]["process"] for it in done} == {bare.agent}
@@ -333,7 +333,7 @@ def test_two_at_once_start_one_agent(bare: Machine) -> None:
 def test_an_agent_of_another_version_is_replaced_and_traffic_goes_on(bare: Machine) -> None:
     bare.node.inside("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
     older = subprocess.Popen(
-        bare.node.command(sys.executable, "-c", _OLDER), env=bare.stage.env, stderr=subprocess.DEVNULL
+        bare.node.command(sys.executable, "-c", _OLDER), env=bare.cli.env, stderr=subprocess.DEVNULL
     )
     try:
         done = bare.up("--json", "--no-agent").document
@@ -356,7 +356,7 @@ def test_an_agent_of_another_version_is_replaced_and_traffic_goes_on(bare: Machi
 def test_an_agent_of_the_same_version_with_another_table_is_replaced(bare: Machine) -> None:
     """As between two versions that were never released."""
     other = subprocess.Popen(
-        bare.node.command(sys.executable, "-c", _SAME_NUMBER), env=bare.stage.env, stderr=subprocess.DEVNULL
+        bare.node.command(sys.executable, "-c", _SAME_NUMBER), env=bare.cli.env, stderr=subprocess.DEVNULL
     )
     try:
         while bare.up("--json", "--no-agent").document["agent"]["change"] == "none":
@@ -416,7 +416,7 @@ def test_an_installation_without_a_plugin_says_how_to_get_one(bare: Machine, tmp
     )
     done = subprocess.run(
         bare.node.command(sys.executable, "-P", "-m", "netloom.cli.main", "up", "--json"),
-        env={**bare.stage.env, "PYTHONPATH": str(tmp_path)},
+        env={**bare.cli.env, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
     )
     assert done.returncode == 1
@@ -560,7 +560,7 @@ def without_nftables() -> tuple[str, ...]:
 
 
 def test_a_missing_library_is_named_with_its_package_before_anything_is_done(bare: Machine) -> None:
-    words = ("up", "--plugin-dir", str(bare.stage.plugins))
+    words = ("up", "--plugin-dir", str(bare.cli.plugins))
     told = bare.run(*words, prefix=without_nftables())
     assert told.status == 1
     assert "libnftables" in told.said["error"]
@@ -572,7 +572,7 @@ def test_a_missing_library_is_named_with_its_package_before_anything_is_done(bar
 
 
 def test_who_brings_an_agent_of_their_own_may_install_the_library_later(bare: Machine) -> None:
-    words = ("up", "--no-agent", "--plugin-dir", str(bare.stage.plugins))
+    words = ("up", "--no-agent", "--plugin-dir", str(bare.cli.plugins))
     assert bare.run(*words, prefix=without_nftables()).status == 0
 
 
@@ -587,7 +587,7 @@ def containerd(etc: Path, **places: Path | str) -> None:
 def test_a_runtime_that_looks_for_plugins_elsewhere_is_reported_with_where(
     bare: Machine, own_etc: Path
 ) -> None:
-    containerd(own_etc, bin_dir="/usr/lib/cni", conf_dir=bare.stage.networks)
+    containerd(own_etc, bin_dir="/usr/lib/cni", conf_dir=bare.cli.networks)
     (warning,) = bare.brought_up()["warnings"]
     assert "containerd looks for plugins in /usr/lib/cni" in warning
     assert "`netloom up --plugin-dir /usr/lib/cni`" in warning
@@ -597,11 +597,11 @@ def test_a_runtime_that_looks_for_plugins_elsewhere_is_reported_with_where(
 def test_a_runtime_that_looks_for_networks_elsewhere_is_reported_with_where(
     bare: Machine, own_etc: Path
 ) -> None:
-    containerd(own_etc, bin_dir=bare.stage.plugins, conf_dir="/srv/networks")
+    containerd(own_etc, bin_dir=bare.cli.plugins, conf_dir="/srv/networks")
     (warning,) = bare.brought_up()["warnings"]
     assert "containerd looks for networks in /srv/networks" in warning
 
 
 def test_a_runtime_that_looks_where_everything_is_is_not_mentioned(bare: Machine, own_etc: Path) -> None:
-    containerd(own_etc, bin_dir=bare.stage.plugins, conf_dir=bare.stage.networks)
+    containerd(own_etc, bin_dir=bare.cli.plugins, conf_dir=bare.cli.networks)
     assert bare.brought_up()["warnings"] == []

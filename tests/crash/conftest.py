@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ..agent.conftest import node as node
-from ..agent.stage import Node
+from ..fixtures.node import Node
 from .scene import Scene
 
 

@@ -13,7 +13,7 @@ import pytest
 from netloom.cni import AttachmentKey
 from netloom.failpoints import VARIABLE
 
-from ..agent.stage import Node, Outcome, eventually
+from ..fixtures.node import Node, Outcome, eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -14,7 +14,7 @@ import pytest
 import netloom
 from netloom.failpoints import NAMES
 
-from ..agent.stage import eventually
+from ..fixtures.node import eventually
 from .scene import FIRST, IMPATIENT, SECOND, Scene, needs_root
 from .test_handover import STEPS as OF_HANDOVERS
 

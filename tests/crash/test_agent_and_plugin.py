@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from ..agent.stage import PLUGIN, eventually
+from ..fixtures.node import PLUGIN, eventually
 from .scene import SECOND, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ..agent.stage import Outcome
+from ..fixtures.node import Outcome
 from .scene import Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

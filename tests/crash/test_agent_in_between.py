@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ..agent.stage import Outcome, eventually, is_stopped, received
+from ..fixtures.node import Outcome, eventually, is_stopped, received
 from .scene import FIRST, IMPATIENT, SECOND, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

@@ -13,7 +13,7 @@ import pytest
 from netloom.failpoints import NAMES
 from netloom.kernel.values import shown_ip
 
-from ..agent.stage import Node, Outcome, eventually
+from ..fixtures.node import Node, Outcome, eventually
 from .scene import FIRST, IMPATIENT, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

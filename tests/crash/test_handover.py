@@ -17,9 +17,9 @@ import pytest
 
 from netloom.journal.schema import VERSION
 
-from ..agent.installation import Installation
-from ..agent.stage import NETLOOM, eventually, is_stopped
-from ..agent.successor import calling, failures, start_installed, successor
+from ..fixtures.installation import Installation
+from ..fixtures.node import NETLOOM, eventually, is_stopped
+from ..fixtures.successor import calling, failures, start_installed, successor
 from .scene import SECOND, Scene, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

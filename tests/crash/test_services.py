@@ -13,8 +13,8 @@ import pytest
 from netloom.cni import AttachmentKey
 from netloom.failpoints import VARIABLE
 
-from ..agent.outside import leftovers, mapped, port
-from ..agent.stage import Node, eventually
+from ..fixtures.internet import leftovers, mapped, port
+from ..fixtures.node import Node, eventually
 from .scene import IMPATIENT, needs_root
 
 pytestmark = [pytest.mark.crash, needs_root]

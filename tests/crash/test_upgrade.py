@@ -15,10 +15,10 @@ import pytest
 
 from netloom.journal.schema import VERSION
 
-from ..agent.installation import Installation
-from ..agent.stage import Outcome
-from ..agent.successor import calling, failures
-from ..cli.machine import Machine
+from ..fixtures.installation import Installation
+from ..fixtures.machine import Machine
+from ..fixtures.node import Outcome
+from ..fixtures.successor import calling, failures
 from .scene import needs_root
 from .stream import Stream
 
@@ -56,8 +56,8 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installation
 
 def up(machine: Machine, version: Installation, **variables: str) -> Outcome:
     done = subprocess.run(
-        machine.node.command(*version.command, "up", "--plugin-dir", str(machine.stage.plugins), "--json"),
-        env={**machine.stage.env, "PYTHONPATH": str(version.directory), **variables},
+        machine.node.command(*version.command, "up", "--plugin-dir", str(machine.cli.plugins), "--json"),
+        env={**machine.cli.env, "PYTHONPATH": str(version.directory), **variables},
         capture_output=True,
         timeout=60,
     )

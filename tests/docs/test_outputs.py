@@ -14,8 +14,8 @@ import pytest
 from tools.reference.commands import LINES, commands
 from tools.reference.files import ERROR
 
-from ..cli.machine import Machine
-from ..cli.stage import Outcome
+from ..fixtures.cli import Outcome
+from ..fixtures.machine import Machine
 from ..lanes import ROOT
 
 pytestmark = pytest.mark.kernel
@@ -50,7 +50,7 @@ def machine() -> Iterator[Machine]:
         made.brought_up("--cni-version", "1.1.0")
         asked = {"portMappings": PORTS, "bandwidth": LIMITS}
         made.attach(made.node.container(), CAP_ARGS=json.dumps(asked), CNI_ARGS=POD)
-        (made.stage.networks / "20-broken.conflist").write_text("{")
+        (made.cli.networks / "20-broken.conflist").write_text("{")
         yield made
 
 
@@ -82,7 +82,7 @@ def _down(*words: str) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="m-", dir="/run") as directory, Machine(Path(directory)) as other:
         other.brought_up()
         other.attach(other.node.container())
-        return other.run("down", "--json", "--cache-dir", str(other.stage.cache), *words)
+        return other.run("down", "--json", "--cache-dir", str(other.cli.cache), *words)
 
 
 # How each command is run; as often as it has something else to print.
@@ -90,7 +90,7 @@ RUNS: dict[str, list[Callable[[Machine], Outcome]]] = {
     "bundle": [lambda it: it.run("bundle", "--json", str(it.node.directory / "report.tar.gz"), "--force")],
     "cni-add": [lambda it: it.cni("add", it.node.container())],
     "cni-attachments": [
-        lambda it: it.run("cni", "attachments", "--json", "--cache-dir", str(it.stage.cache)),
+        lambda it: it.run("cni", "attachments", "--json", "--cache-dir", str(it.cli.cache)),
         lambda it: it.run("cni", "attachments", "--json", "--container", "nobody"),
     ],
     "cni-convert": [lambda it: _convert(it, "0.2.0"), lambda it: _convert(it, "0.4.0")],

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ..agent.stage import eventually
-from ..cli.machine import Machine, plain_etc
+from ..fixtures.machine import Machine, plain_etc
+from ..fixtures.node import eventually
 from ..lanes import ROOT
 from .samples import Sample, name_of, samples, shape, shapes
 
@@ -77,9 +77,9 @@ class Life:
 
     def show(self, *words: str, env: dict[str, str] | None = None) -> str:
         machine = self.machine
-        cache = ("--cache-dir", str(machine.stage.cache)) if words[0] in ("cni", "gc", "down") else ()
+        cache = ("--cache-dir", str(machine.cli.cache)) if words[0] in ("cni", "gc", "down") else ()
         if words[0] == "up":
-            words = (*words, "--plugin-dir", str(machine.stage.plugins))
+            words = (*words, "--plugin-dir", str(machine.cli.plugins))
         outcome = machine.run(*words, *cache, env=env)
         self.printed.add(name_of(list(words)), outcome.stdout + outcome.stderr)
         return outcome.stdout
@@ -87,15 +87,15 @@ class Life:
     def attach(
         self, container: str, *words: str, args: str = "", network: str = "netloom", **asked: object
     ) -> None:
-        cache = ("--cache-dir", str(self.machine.stage.cache))
+        cache = ("--cache-dir", str(self.machine.cli.cache))
         words = ("cni", "add", network, f"/run/netns/{container}", *cache, *words)
         env = {"CAP_ARGS": json.dumps(asked), "CNI_ARGS": args}
-        self.machine.stage.env |= env
+        self.machine.cli.env |= env
         try:
             outcome = self.machine.on_a_terminal(*words)
         finally:
             for name in env:
-                del self.machine.stage.env[name]
+                del self.machine.cli.env[name]
         self.printed.add("cni add", outcome.stdout + outcome.stderr)
 
     def detach(self, container: str, args: str = "") -> None:
@@ -105,7 +105,7 @@ class Life:
             "netloom",
             f"/run/netns/{container}",
             "--cache-dir",
-            str(self.machine.stage.cache),
+            str(self.machine.cli.cache),
         )
         assert self.machine.run(*words, env={"CNI_ARGS": args}).status == 0
 
@@ -166,7 +166,7 @@ class Life:
         self.show("check", "shop/api-0", "--repair")
         inside(self.api, "ip", "address", "del", "10.99.0.1/32", "dev", "eth0")
         for name in ("mine", "bridge"):
-            first = machine.stage.networks / f"05-{name}.conflist"
+            first = machine.cli.networks / f"05-{name}.conflist"
             first.write_text(
                 json.dumps({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "bridge"}]})
             )
@@ -177,7 +177,7 @@ class Life:
         containerd.parent.mkdir()
         containerd.write_text(
             'version = 2\n[plugins."io.containerd.grpc.v1.cri".cni]\nbin_dir = "/usr/lib/cni"\n'
-            f'conf_dir = "{machine.stage.networks}"\n'
+            f'conf_dir = "{machine.cli.networks}"\n'
         )
         self.show("up")
         containerd.unlink()
@@ -280,7 +280,7 @@ class Life:
     def end(self) -> None:
         self.machine.told("events")
         self.show("events", "--since", "1h")
-        asked = self.machine.asked("y\n", "down", "--purge", "--cache-dir", str(self.machine.stage.cache))
+        asked = self.machine.asked("y\n", "down", "--purge", "--cache-dir", str(self.machine.cli.cache))
         self.printed.add("down", f"{asked.stdout}{asked.stderr}\ny\n")
         self.show("down", "--purge", "--yes")
 

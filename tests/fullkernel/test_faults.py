@@ -15,7 +15,7 @@ import pytest
 from netloom.kernel.errors import Refused
 from netloom.ops.node.host import FAR_AWAY, FILTERED, way
 
-from ..agent.stage import NETLOOM, Node, eventually
+from ..fixtures.node import NETLOOM, Node, eventually
 
 pytestmark = pytest.mark.fullkernel
 

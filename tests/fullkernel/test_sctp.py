@@ -10,7 +10,7 @@ import pytest
 
 from netloom.kernel import Namespace
 
-from ..agent.outside import (
+from ..fixtures.internet import (
     IPV4,
     IPV6,
     LOOPBACK,
@@ -20,14 +20,14 @@ from ..agent.outside import (
     TCP,
     Answer,
     Attached,
-    Town,
+    Internet,
     ask,
     attach,
     detach_all,
     is_refused,
     leftovers,
     mapped,
-    new_town,
+    new_internet,
     port,
 )
 
@@ -39,7 +39,7 @@ PORT, ONLY_TCP = 8080, 8081
 
 
 class Street(NamedTuple):
-    town: Town
+    internet: Internet
     web: Attached
     neighbour: Attached
 
@@ -48,19 +48,19 @@ class Street(NamedTuple):
 def street() -> Iterator[Street]:
     """`web` answers on a host port of SCTP."""
     subprocess.run(["modprobe", "sctp"], check=True)
-    with new_town() as town:
-        town.node.start(patience=120)
-        web = attach(town, "web", **mapped(port(PORT, protocol=SCTP), port(ONLY_TCP)))
-        neighbour = attach(town, "neighbour")
+    with new_internet() as internet:
+        internet.node.start(patience=120)
+        web = attach(internet, "web", **mapped(port(PORT, protocol=SCTP), port(ONLY_TCP)))
+        neighbour = attach(internet, "neighbour")
         with web.answering(protocols=(SCTP,)):
-            yield Street(town, web, neighbour)
-        detach_all(town)
+            yield Street(internet, web, neighbour)
+        detach_all(internet)
 
 
 def callers(street: Street) -> dict[str, Namespace]:
     return {
-        "outside": street.town.outside,
-        "the host": street.town.host,
+        "outside": street.internet.outside,
+        "the host": street.internet.host,
         "the container itself": street.web.place,
         "another container": street.neighbour.place,
     }
@@ -76,26 +76,26 @@ def test_a_host_port_of_sctp_is_reached_at_the_hosts_address_by(
 
 @FAMILIES
 def test_a_host_port_of_sctp_is_reached_at_the_hosts_loopback(street: Street, family: str) -> None:
-    assert ask(street.town.host, SCTP, LOOPBACK[family], PORT, patience=10).who == "web"
+    assert ask(street.internet.host, SCTP, LOOPBACK[family], PORT, patience=10).who == "web"
 
 
 @FAMILIES
 def test_who_calls_from_outside_is_seen_by_its_own_address(street: Street, family: str) -> None:
-    answer = ask(street.town.outside, SCTP, NODE[family], PORT, patience=10)
+    answer = ask(street.internet.outside, SCTP, NODE[family], PORT, patience=10)
     assert answer == Answer("web", OUTSIDE[family])
 
 
 def test_a_port_of_sctp_is_none_of_tcp_and_the_other_way_round(street: Street) -> None:
-    assert is_refused(street.town.outside, TCP, NODE[IPV4], PORT)
-    assert is_refused(street.town.outside, SCTP, NODE[IPV4], ONLY_TCP)
+    assert is_refused(street.internet.outside, TCP, NODE[IPV4], PORT)
+    assert is_refused(street.internet.outside, SCTP, NODE[IPV4], ONLY_TCP)
 
 
 def test_a_port_of_sctp_is_refused_by_the_host_when_its_container_is_gone(street: Street) -> None:
-    before = leftovers(street.town.node)
-    gone = attach(street.town, **mapped(port(PORT + 10, protocol=SCTP)))
+    before = leftovers(street.internet.node)
+    gone = attach(street.internet, **mapped(port(PORT + 10, protocol=SCTP)))
     with gone.answering(protocols=(SCTP,)):
-        assert ask(street.town.outside, SCTP, NODE[IPV4], PORT + 10, patience=10).who == gone.name
+        assert ask(street.internet.outside, SCTP, NODE[IPV4], PORT + 10, patience=10).who == gone.name
     # Not by the plugin, which would queue what takes long on a processor that is emulated.
-    assert street.town.node.ask("DEL", gone.name, gone.config).status == 0
-    assert is_refused(street.town.outside, SCTP, NODE[IPV4], PORT + 10)
-    assert leftovers(street.town.node) == before
+    assert street.internet.node.ask("DEL", gone.name, gone.config).status == 0
+    assert is_refused(street.internet.outside, SCTP, NODE[IPV4], PORT + 10)
+    assert leftovers(street.internet.node) == before

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from ..agent.stage import Node, eventually
+from ..fixtures.node import Node, eventually
 
 # A bus on which everybody may do everything, and that starts nobody.
 _BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..agent.stage import PLUGIN, POOLS, Node
+from ..fixtures.node import PLUGIN, POOLS, Node
 from ..lanes import PEERS
 from .commands import eventually, output
 

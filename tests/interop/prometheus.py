@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from ..agent.stage import Node, eventually
+from ..fixtures.node import Node, eventually
 from ..lanes import ROOT
 
 DEPLOY = ROOT / "deploy"

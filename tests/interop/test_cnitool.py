@@ -51,7 +51,7 @@ LEGACY_RESULT: dict[str, Any] = {
 }
 
 
-class Stage:
+class Cli:
     """A directory of networks, noop plugins with their control files, and the two tools."""
 
     def __init__(self, directory: Path, cache: Path) -> None:
@@ -117,8 +117,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, shared_cache: Path) -> Stage:
-    return Stage(tmp_path, shared_cache)
+def cli(tmp_path: Path, shared_cache: Path) -> Cli:
+    return Cli(tmp_path, shared_cache)
 
 
 class Case(Struct, frozen=True):
@@ -187,14 +187,14 @@ all_cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 @all_cases
-def test_add_prints_and_caches_and_sends_the_very_bytes_of_go(stage: Stage, netns: str, case: Case) -> None:
+def test_add_prints_and_caches_and_sends_the_very_bytes_of_go(cli: Cli, netns: str, case: Case) -> None:
     def outcome(tool: Tool) -> dict[str, Any]:
-        stage.script(case.answer)
-        network = stage.network(stage.noop(**case.config), **case.fields)
-        printed = stage.succeed(tool, "add", network, netns, *case.words, **case.env)
-        seen = {"printed": printed, "cached": stage.entries(), "told": stage.told()}
-        stage.succeed(tool, "del", network, netns, *case.words, **case.env)
-        assert stage.entries() == {}
+        cli.script(case.answer)
+        network = cli.network(cli.noop(**case.config), **case.fields)
+        printed = cli.succeed(tool, "add", network, netns, *case.words, **case.env)
+        seen = {"printed": printed, "cached": cli.entries(), "told": cli.told()}
+        cli.succeed(tool, "del", network, netns, *case.words, **case.env)
+        assert cli.entries() == {}
         return seen
 
     go, netloom = map(outcome, BOTH)
@@ -207,18 +207,18 @@ def test_add_prints_and_caches_and_sends_the_very_bytes_of_go(stage: Stage, netn
 @ways
 @all_cases
 def test_check_and_del_send_the_same_whoever_added(
-    stage: Stage, netns: str, case: Case, first: Tool, second: Tool
+    cli: Cli, netns: str, case: Case, first: Tool, second: Tool
 ) -> None:
-    network = stage.network(stage.noop(**case.config), **case.fields)
+    network = cli.network(cli.noop(**case.config), **case.fields)
 
     def after(verb: str, tool: Tool) -> tuple[int, dict[str, Any]]:
-        stage.script()
-        done = stage.run(tool, verb, network, netns, *case.words, **case.env)
-        return done.returncode, stage.told() if done.returncode == 0 else {}
+        cli.script()
+        done = cli.run(tool, verb, network, netns, *case.words, **case.env)
+        return done.returncode, cli.told() if done.returncode == 0 else {}
 
     def add() -> None:
-        stage.script(case.answer)
-        stage.succeed(first, "add", network, netns, *case.words, **case.env)
+        cli.script(case.answer)
+        cli.succeed(first, "add", network, netns, *case.words, **case.env)
 
     add()
     assert after("check", second) == after("check", first)
@@ -226,38 +226,38 @@ def test_check_and_del_send_the_same_whoever_added(
     add()
     assert after("del", second) == own
     assert own[0] == 0
-    assert stage.entries() == {}
+    assert cli.entries() == {}
 
 
 @pytest.mark.parametrize("verb", ["gc", "status"])
-def test_verbs_about_a_network_send_the_very_bytes_of_go(stage: Stage, netns: str, verb: str) -> None:
-    network = stage.network(stage.noop(x="<&>", capabilities={"portMappings": True}))
+def test_verbs_about_a_network_send_the_very_bytes_of_go(cli: Cli, netns: str, verb: str) -> None:
+    network = cli.network(cli.noop(x="<&>", capabilities={"portMappings": True}))
 
     def told(tool: Tool) -> dict[str, Any]:
-        stage.script()
+        cli.script()
         environment = {"CNI_ARGS": "A=1", "CAP_ARGS": '{"portMappings":[]}'}
-        assert stage.succeed(tool, verb, network, netns, **environment) == b""
-        return stage.told()
+        assert cli.succeed(tool, verb, network, netns, **environment) == b""
+        return cli.told()
 
     assert told(NETLOOM) == told(GO)
 
 
-def test_a_chain_of_plugins_sees_and_leaves_the_same(stage: Stage, netns: str) -> None:
-    network = stage.network(*(stage.noop(number, own=number) for number in (1, 2, 3)))
+def test_a_chain_of_plugins_sees_and_leaves_the_same(cli: Cli, netns: str) -> None:
+    network = cli.network(*(cli.noop(number, own=number) for number in (1, 2, 3)))
     answers: dict[int, Any] = {1: RESULT, 2: "PASSTHROUGH", 3: "INJECT-DNS"}
 
     def outcome(tool: Tool) -> dict[str, Any]:
         for number, answer in answers.items():
-            stage.script(answer, number=number)
-        printed = stage.succeed(tool, "add", network, netns)
-        added = [stage.told(number) for number in answers]
-        cached = stage.entries()
-        stage.succeed(tool, "del", network, netns)
+            cli.script(answer, number=number)
+        printed = cli.succeed(tool, "add", network, netns)
+        added = [cli.told(number) for number in answers]
+        cached = cli.entries()
+        cli.succeed(tool, "del", network, netns)
         return {
             "printed": printed,
             "cached": cached,
             "added": added,
-            "deleted": [stage.told(number) for number in answers],
+            "deleted": [cli.told(number) for number in answers],
         }
 
     go, netloom = map(outcome, BOTH)
@@ -268,64 +268,64 @@ def test_a_chain_of_plugins_sees_and_leaves_the_same(stage: Stage, netns: str) -
     }
 
 
-def test_a_single_plugin_file_is_cached_as_go_caches_it(stage: Stage, netns: str) -> None:
-    config = {"cniVersion": "1.0.0", "name": "old", "x": "<&>"} | stage.noop()
-    (stage.configs / "old.conf").write_text(json.dumps(config, indent=4))
+def test_a_single_plugin_file_is_cached_as_go_caches_it(cli: Cli, netns: str) -> None:
+    config = {"cniVersion": "1.0.0", "name": "old", "x": "<&>"} | cli.noop()
+    (cli.configs / "old.conf").write_text(json.dumps(config, indent=4))
 
     def outcome(tool: Tool) -> tuple[bytes, dict[str, tuple[int, bytes]], dict[str, Any]]:
-        stage.script(RESULT)
-        printed = stage.succeed(tool, "add", "old", netns)
-        seen = printed, stage.entries(), stage.told()
-        stage.succeed(tool, "del", "old", netns)
+        cli.script(RESULT)
+        printed = cli.succeed(tool, "add", "old", netns)
+        seen = printed, cli.entries(), cli.told()
+        cli.succeed(tool, "del", "old", netns)
         return seen
 
     assert outcome(NETLOOM) == outcome(GO)
 
 
-def test_plugins_in_the_networks_directory_come_last_for_both(stage: Stage, netns: str) -> None:
-    network = stage.network(stage.noop(1))
-    (stage.configs / network).mkdir()
+def test_plugins_in_the_networks_directory_come_last_for_both(cli: Cli, netns: str) -> None:
+    network = cli.network(cli.noop(1))
+    (cli.configs / network).mkdir()
     for number in (3, 2):
-        path = stage.configs / network / f"{number}.conf"
-        path.write_text(json.dumps(stage.noop(number), indent=4))
+        path = cli.configs / network / f"{number}.conf"
+        path.write_text(json.dumps(cli.noop(number), indent=4))
 
     def outcome(tool: Tool) -> list[Any]:
-        stage.script(RESULT, number=1)
-        stage.script("PASSTHROUGH", number=2)
-        stage.script("INJECT-DNS", number=3)
-        printed = stage.succeed(tool, "add", network, netns)
-        seen = [printed, stage.entries(), *(stage.told(number) for number in (1, 2, 3))]
-        stage.succeed(tool, "del", network, netns)
+        cli.script(RESULT, number=1)
+        cli.script("PASSTHROUGH", number=2)
+        cli.script("INJECT-DNS", number=3)
+        printed = cli.succeed(tool, "add", network, netns)
+        seen = [printed, cli.entries(), *(cli.told(number) for number in (1, 2, 3))]
+        cli.succeed(tool, "del", network, netns)
         return seen
 
     assert outcome(NETLOOM) == outcome(GO)
 
 
-def test_a_relative_netns_path_means_the_same_container(stage: Stage) -> None:
-    network = stage.network(stage.noop())
+def test_a_relative_netns_path_means_the_same_container(cli: Cli) -> None:
+    network = cli.network(cli.noop())
 
     def told(tool: Tool, path: str) -> dict[str, Any]:
-        stage.script(RESULT)
-        stage.succeed(tool, "add", network, path)
-        seen = stage.told()
-        stage.succeed(tool, "del", network, path)
+        cli.script(RESULT)
+        cli.succeed(tool, "add", network, path)
+        seen = cli.told()
+        cli.succeed(tool, "del", network, path)
         return seen
 
-    absolute = told(GO, str(stage.directory / "ns"))
+    absolute = told(GO, str(cli.directory / "ns"))
     assert absolute["ContainerID"].startswith("cnitool-")
-    for path in ("ns", "./x/../ns", f"{stage.directory}//ns/"):
+    for path in ("ns", "./x/../ns", f"{cli.directory}//ns/"):
         assert told(NETLOOM, path) == told(GO, path) == absolute
 
 
 @ways
-def test_attachments_of_either_are_listed(stage: Stage, netns: str, first: Tool, second: Tool) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    stage.succeed(first, "add", network, netns, "-i", "net1")
-    stage.succeed(second, "add", network, netns, "-i", "net0")
-    container = stage.told()["ContainerID"]
+def test_attachments_of_either_are_listed(cli: Cli, netns: str, first: Tool, second: Tool) -> None:
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    cli.succeed(first, "add", network, netns, "-i", "net1")
+    cli.succeed(second, "add", network, netns, "-i", "net0")
+    container = cli.told()["ContainerID"]
 
-    listed = json.loads(stage.succeed(NETLOOM, "attachments", "--container", container, "--json"))
+    listed = json.loads(cli.succeed(NETLOOM, "attachments", "--container", container, "--json"))
 
     assert listed == [
         {"network": network, "containerID": container, "ifName": ifname, "netns": netns}
@@ -335,119 +335,119 @@ def test_attachments_of_either_are_listed(stage: Stage, netns: str, first: Tool,
 
 @ways
 def test_gc_collects_what_both_have_added(
-    stage: Stage, new_netns: Callable[[], str], first: Tool, second: Tool
+    cli: Cli, new_netns: Callable[[], str], first: Tool, second: Tool
 ) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    stage.succeed(first, "add", network, new_netns(), CNI_ARGS="A=1")
-    stage.succeed(second, "add", network, new_netns())
-    stage.succeed(second, "gc", network, "unused")
-    assert stage.entries() == {}
-    assert stage.verbs() == ["ADD", "ADD", "DEL", "DEL", "GC"]
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    cli.succeed(first, "add", network, new_netns(), CNI_ARGS="A=1")
+    cli.succeed(second, "add", network, new_netns())
+    cli.succeed(second, "gc", network, "unused")
+    assert cli.entries() == {}
+    assert cli.verbs() == ["ADD", "ADD", "DEL", "DEL", "GC"]
 
 
 @ways
 def test_gc_deletes_a_stale_attachment_as_it_was_added(
-    stage: Stage, netns: str, first: Tool, second: Tool
+    cli: Cli, netns: str, first: Tool, second: Tool
 ) -> None:
-    network = stage.network(stage.noop(capabilities={"mac": True}), cniVersion="1.0.0")
-    stage.script(RESULT | {"cniVersion": "1.0.0"})
-    stage.succeed(first, "add", network, netns, CNI_ARGS="A=<1>", CAP_ARGS='{"mac":"02:00:00:00:00:02"}')
+    network = cli.network(cli.noop(capabilities={"mac": True}), cniVersion="1.0.0")
+    cli.script(RESULT | {"cniVersion": "1.0.0"})
+    cli.succeed(first, "add", network, netns, CNI_ARGS="A=<1>", CAP_ARGS='{"mac":"02:00:00:00:00:02"}')
 
-    stage.succeed(second, "gc", network, "unused")
+    cli.succeed(second, "gc", network, "unused")
 
-    told = stage.told()
+    told = cli.told()
     stdin = json.loads(told["StdinData"])
     assert (told["Command"], told["Netns"], told["Args"]) == ("DEL", netns, "A=<1>")
     assert stdin["runtimeConfig"] == {"mac": "02:00:00:00:00:02"}
     assert stdin["prevResult"] == RESULT | {"cniVersion": "1.0.0"}
 
 
-def test_gc_with_a_list_keeps_what_go_added(stage: Stage, new_netns: Callable[[], str]) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    stage.succeed(GO, "add", network, new_netns())
-    kept = stage.told()["ContainerID"]
-    stage.succeed(GO, "add", network, new_netns())
+def test_gc_with_a_list_keeps_what_go_added(cli: Cli, new_netns: Callable[[], str]) -> None:
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    cli.succeed(GO, "add", network, new_netns())
+    kept = cli.told()["ContainerID"]
+    cli.succeed(GO, "add", network, new_netns())
 
-    stage.succeed(NETLOOM, "gc", network, "--valid", f"{kept}:eth0")
+    cli.succeed(NETLOOM, "gc", network, "--valid", f"{kept}:eth0")
 
-    assert list(stage.entries()) == [f"{network}-{kept}-eth0"]
+    assert list(cli.entries()) == [f"{network}-{kept}-eth0"]
     valid = [{"containerID": kept, "ifname": "eth0"}]
-    sent = json.loads(stage.told()["StdinData"])
+    sent = json.loads(cli.told()["StdinData"])
     assert (sent["cni.dev/valid-attachments"], sent["cni.dev/attachments"]) == (valid, valid)
 
 
-def test_gc_leaves_other_networks_alone(stage: Stage, netns: str) -> None:
-    stage.script(RESULT)
-    other = stage.network(stage.noop(), name="other")
-    stage.succeed(GO, "add", other, netns)
-    before = stage.entries()
-    network = stage.network(stage.noop(), name="net")
-    stage.succeed(NETLOOM, "gc", network)
-    assert stage.entries() == before
+def test_gc_leaves_other_networks_alone(cli: Cli, netns: str) -> None:
+    cli.script(RESULT)
+    other = cli.network(cli.noop(), name="other")
+    cli.succeed(GO, "add", other, netns)
+    before = cli.entries()
+    network = cli.network(cli.noop(), name="net")
+    cli.succeed(NETLOOM, "gc", network)
+    assert cli.entries() == before
 
 
 @each
-def test_status_fails_when_a_plugin_is_not_ready(stage: Stage, tool: Tool) -> None:
-    network = stage.network(stage.noop(1), stage.noop(2), stage.noop(3))
-    stage.script(number=1)
-    stage.script(number=2, ReportError="the pool is empty", ReportErrorCode=50)
-    stage.script(number=3)
-    done = stage.run(tool, "status", network, "unused")
+def test_status_fails_when_a_plugin_is_not_ready(cli: Cli, tool: Tool) -> None:
+    network = cli.network(cli.noop(1), cli.noop(2), cli.noop(3))
+    cli.script(number=1)
+    cli.script(number=2, ReportError="the pool is empty", ReportErrorCode=50)
+    cli.script(number=3)
+    done = cli.run(tool, "status", network, "unused")
     assert done.returncode == 1
     assert b"the pool is empty" in done.stderr
-    assert stage.verbs() == ["STATUS", "STATUS"]
+    assert cli.verbs() == ["STATUS", "STATUS"]
 
 
 @each
-def test_verbs_newer_than_the_network_reach_no_plugin(stage: Stage, tool: Tool) -> None:
-    network = stage.network(stage.noop(), cniVersion="1.0.0")
-    stage.script()
-    stage.succeed(tool, "status", network, "unused")
-    stage.succeed(tool, "gc", network, "unused")
-    assert stage.verbs() == []
+def test_verbs_newer_than_the_network_reach_no_plugin(cli: Cli, tool: Tool) -> None:
+    network = cli.network(cli.noop(), cniVersion="1.0.0")
+    cli.script()
+    cli.succeed(tool, "status", network, "unused")
+    cli.succeed(tool, "gc", network, "unused")
+    assert cli.verbs() == []
 
 
 @each
-def test_disabled_verbs_reach_no_plugin(stage: Stage, netns: str, tool: Tool) -> None:
-    network = stage.network(stage.noop(), disableCheck="TRUE", disableGC=True)
-    stage.script(RESULT)
-    stage.succeed(tool, "add", network, netns)
-    stage.succeed(tool, "check", network, netns)
-    stage.succeed(tool, "gc", network, "unused")
-    assert stage.verbs() == ["ADD"]
-    assert len(stage.entries()) == 1
+def test_disabled_verbs_reach_no_plugin(cli: Cli, netns: str, tool: Tool) -> None:
+    network = cli.network(cli.noop(), disableCheck="TRUE", disableGC=True)
+    cli.script(RESULT)
+    cli.succeed(tool, "add", network, netns)
+    cli.succeed(tool, "check", network, netns)
+    cli.succeed(tool, "gc", network, "unused")
+    assert cli.verbs() == ["ADD"]
+    assert len(cli.entries()) == 1
 
 
 @each
-def test_a_failed_add_is_neither_cached_nor_undone(stage: Stage, netns: str, tool: Tool) -> None:
-    network = stage.network(stage.noop(1), stage.noop(2), stage.noop(3))
-    stage.script(RESULT, number=1)
-    stage.script(number=2, ReportError="no room", ReportErrorCode=100)
-    stage.script("PASSTHROUGH", number=3)
-    done = stage.run(tool, "add", network, netns)
+def test_a_failed_add_is_neither_cached_nor_undone(cli: Cli, netns: str, tool: Tool) -> None:
+    network = cli.network(cli.noop(1), cli.noop(2), cli.noop(3))
+    cli.script(RESULT, number=1)
+    cli.script(number=2, ReportError="no room", ReportErrorCode=100)
+    cli.script("PASSTHROUGH", number=3)
+    done = cli.run(tool, "add", network, netns)
     assert done.returncode == 1
     assert done.stdout == b""
     assert b'plugin type="noop" failed (add): no room' in done.stderr
-    assert stage.verbs() == ["ADD", "ADD"]
-    assert stage.entries() == {}
+    assert cli.verbs() == ["ADD", "ADD"]
+    assert cli.entries() == {}
 
 
 @ways
 def test_a_failed_del_keeps_the_entry_for_the_other_to_retry(
-    stage: Stage, netns: str, first: Tool, second: Tool
+    cli: Cli, netns: str, first: Tool, second: Tool
 ) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    stage.succeed(first, "add", network, netns)
-    before = stage.entries()
-    stage.script(ReportError="busy", ReportErrorCode=11)
-    assert stage.run(first, "del", network, netns).returncode == 1
-    assert stage.entries() == before
-    stage.script()
-    stage.succeed(second, "del", network, netns)
-    assert stage.entries() == {}
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    cli.succeed(first, "add", network, netns)
+    before = cli.entries()
+    cli.script(ReportError="busy", ReportErrorCode=11)
+    assert cli.run(first, "del", network, netns).returncode == 1
+    assert cli.entries() == before
+    cli.script()
+    cli.succeed(second, "del", network, netns)
+    assert cli.entries() == {}
 
 
 @pytest.mark.parametrize(
@@ -466,31 +466,31 @@ def test_a_failed_del_keeps_the_entry_for_the_other_to_retry(
 )
 @pytest.mark.parametrize("verb", ["check", "del"])
 def test_an_entry_of_another_age_is_treated_as_go_treats_it(
-    stage: Stage, netns: str, verb: str, content: bytes
+    cli: Cli, netns: str, verb: str, content: bytes
 ) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    stage.succeed(GO, "add", network, netns)
-    (entry,) = stage.cache.iterdir()
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    cli.succeed(GO, "add", network, netns)
+    (entry,) = cli.cache.iterdir()
 
     def outcome(tool: Tool) -> tuple[int, dict[str, Any] | None, bool]:
-        stage.script(Command="not called", CmdArgs={"StdinData": ""})
+        cli.script(Command="not called", CmdArgs={"StdinData": ""})
         entry.write_bytes(content)
-        done = stage.run(tool, verb, network, netns)
-        return done.returncode, stage.told(), entry.exists()
+        done = cli.run(tool, verb, network, netns)
+        return done.returncode, cli.told(), entry.exists()
 
     assert outcome(NETLOOM) == outcome(GO)
 
 
 @ways
-def test_del_succeeds_for_what_is_gone_already(stage: Stage, netns: str, first: Tool, second: Tool) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    stage.succeed(first, "add", network, netns)
-    stage.succeed(second, "del", network, netns)
-    stage.succeed(first, "del", network, netns)
-    stage.succeed(second, "del", network, netns)
-    assert b"prevResult" not in stage.told()["StdinData"]
+def test_del_succeeds_for_what_is_gone_already(cli: Cli, netns: str, first: Tool, second: Tool) -> None:
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    cli.succeed(first, "add", network, netns)
+    cli.succeed(second, "del", network, netns)
+    cli.succeed(first, "del", network, netns)
+    cli.succeed(second, "del", network, netns)
+    assert b"prevResult" not in cli.told()["StdinData"]
 
 
 @each
@@ -513,23 +513,23 @@ def test_del_succeeds_for_what_is_gone_already(stage: Stage, netns: str, first: 
     ),
 )
 def test_what_go_refuses_is_refused_before_a_plugin_runs(
-    stage: Stage, netns: str, tool: Tool, env: dict[str, str], words: tuple[str, ...]
+    cli: Cli, netns: str, tool: Tool, env: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    network = stage.network(stage.noop())
-    stage.script(RESULT)
-    done = stage.run(tool, "add", network, netns, *words, **env)
+    network = cli.network(cli.noop())
+    cli.script(RESULT)
+    done = cli.run(tool, "add", network, netns, *words, **env)
     assert done.returncode != 0
     assert done.stdout == b""
-    assert stage.verbs() == []
-    assert stage.entries() == {}
+    assert cli.verbs() == []
+    assert cli.entries() == {}
 
 
 @pytest.fixture
-def bridge(stage: Stage) -> tuple[str, Path]:
+def bridge(cli: Cli) -> tuple[str, Path]:
     """A network of the reference plugins, and where host-local keeps its addresses."""
-    addresses = stage.directory / "addresses"
+    addresses = cli.directory / "addresses"
     ipam = {"type": "host-local", "dataDir": str(addresses), "subnet": "10.88.0.0/24"}
-    network = stage.network({"type": "bridge", "bridge": "br0", "isGateway": True, "ipam": ipam})
+    network = cli.network({"type": "bridge", "bridge": "br0", "isGateway": True, "ipam": ipam})
     return network, addresses / network
 
 
@@ -547,49 +547,49 @@ def _addresses_of(netns: str) -> list[str]:
 @ways
 @pytest.mark.usefixtures("host")
 def test_r30_a_real_attachment_is_checked_and_deleted_by_the_other(
-    stage: Stage, bridge: tuple[str, Path], netns: str, first: Tool, second: Tool
+    cli: Cli, bridge: tuple[str, Path], netns: str, first: Tool, second: Tool
 ) -> None:
     network, reservations = bridge
     plugins = str(PEERS / "plugins")
-    stage.succeed(first, "add", network, netns, plugins=plugins)
+    cli.succeed(first, "add", network, netns, plugins=plugins)
     assert _addresses_of(netns) == ["10.88.0.2"]
 
-    stage.succeed(second, "check", network, netns, plugins=plugins)
-    stage.succeed(second, "status", network, netns, plugins=plugins)
-    stage.succeed(second, "del", network, netns, plugins=plugins)
+    cli.succeed(second, "check", network, netns, plugins=plugins)
+    cli.succeed(second, "status", network, netns, plugins=plugins)
+    cli.succeed(second, "del", network, netns, plugins=plugins)
 
     assert _addresses_of(netns) == []
-    assert stage.entries() == {}
+    assert cli.entries() == {}
     assert not (reservations / "10.88.0.2").exists()
 
 
 @ways
 @pytest.mark.usefixtures("host")
 def test_damage_to_a_real_attachment_is_seen_by_the_other(
-    stage: Stage, bridge: tuple[str, Path], netns: str, first: Tool, second: Tool
+    cli: Cli, bridge: tuple[str, Path], netns: str, first: Tool, second: Tool
 ) -> None:
     network, _ = bridge
     plugins = str(PEERS / "plugins")
-    stage.succeed(first, "add", network, netns, plugins=plugins)
+    cli.succeed(first, "add", network, netns, plugins=plugins)
     subprocess.run(["ip", "-n", Path(netns).name, "addr", "flush", "dev", "eth0"], check=True)
-    assert stage.run(second, "check", network, netns, plugins=plugins).returncode == 1
-    assert stage.run(first, "check", network, netns, plugins=plugins).returncode == 1
+    assert cli.run(second, "check", network, netns, plugins=plugins).returncode == 1
+    assert cli.run(first, "check", network, netns, plugins=plugins).returncode == 1
 
 
 @ways
 @pytest.mark.usefixtures("host")
 def test_real_attachments_are_collected_by_the_other(
-    stage: Stage, bridge: tuple[str, Path], new_netns: Callable[[], str], first: Tool, second: Tool
+    cli: Cli, bridge: tuple[str, Path], new_netns: Callable[[], str], first: Tool, second: Tool
 ) -> None:
     network, reservations = bridge
     plugins = str(PEERS / "plugins")
     containers = [new_netns(), new_netns()]
     for netns in containers:
-        stage.succeed(first, "add", network, netns, plugins=plugins)
+        cli.succeed(first, "add", network, netns, plugins=plugins)
     assert list(map(_addresses_of, containers)) == [["10.88.0.2"], ["10.88.0.3"]]
 
-    stage.succeed(second, "gc", network, "unused", plugins=plugins)
+    cli.succeed(second, "gc", network, "unused", plugins=plugins)
 
     assert list(map(_addresses_of, containers)) == [[], []]
-    assert stage.entries() == {}
+    assert cli.entries() == {}
     assert sorted(path.name for path in reservations.glob("10.*")) == []

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ..cli.machine import Machine
-from ..cli.stage import NETLOOM
+from ..fixtures.cli import NETLOOM
+from ..fixtures.machine import Machine
 from ..lanes import PEERS
 
 pytestmark = pytest.mark.interop
@@ -27,7 +27,7 @@ def machine() -> Iterator[Machine]:
 
 
 def test_a_bridge_with_ports_and_limits_passes(machine: Machine) -> None:
-    ipam = machine.stage.directory / "ipam"
+    ipam = machine.cli.directory / "ipam"
     ranges = [[{"subnet": "10.90.0.0/24"}], [{"subnet": "fd90::/64"}]]
     bridge = {
         "type": "bridge",
@@ -39,15 +39,15 @@ def test_a_bridge_with_ports_and_limits_passes(machine: Machine) -> None:
     }
     portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
     bandwidth = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
-    machine.stage.network("bridged", bridge, portmap, bandwidth, version="1.0.0")
+    machine.cli.network("bridged", bridge, portmap, bandwidth, version="1.0.0")
 
     done = subprocess.run(
         machine.node.command(
             NETLOOM, "connectivity", "bridged", "--json", "--plugin-dir", str(PEERS / "plugins"),
             "--bandwidth", "40M",
-            "--cache-dir", str(machine.stage.cache),
+            "--cache-dir", str(machine.cli.cache),
         ),
-        env=machine.stage.env,
+        env=machine.cli.env,
         capture_output=True,
         text=True,
         timeout=100,

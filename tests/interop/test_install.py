@@ -22,7 +22,7 @@ from netloom.ops.control.units import SERVICE, SOCKET
 from ..lanes import PEERS, ROOT
 from .clean_machine import PYTHON, CleanMachine, difference
 from .commands import eventually
-from .reach import pings
+from .connections import pings
 
 pytestmark = pytest.mark.interop
 

@@ -17,9 +17,9 @@ from netloom.cni.plugin import inside
 
 from .callers import Caller, Cnitool, Library
 from .commands import output
+from .connections import answers, ping
 from .greeting import GREETING, greeter, greeting
 from .host import ADDRESSES, OUTSIDE, Host, loom
-from .reach import answers, ping
 
 pytestmark = pytest.mark.interop
 

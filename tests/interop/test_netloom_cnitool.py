@@ -17,8 +17,8 @@ from netloom.cni.versions import ALL, at_least
 from ..lanes import PEERS
 from .callers import Caller, Cnitool, Command, Refused
 from .commands import output
+from .connections import ping
 from .host import OUTSIDE, PLUGIN_DIRS, Host, loom
-from .reach import ping
 
 pytestmark = pytest.mark.interop
 

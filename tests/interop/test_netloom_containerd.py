@@ -12,10 +12,10 @@ from typing import NamedTuple, Self
 import pytest
 
 from .commands import CommandFailed, eventually
+from .connections import pings, visits
 from .containerd import Containerd
 from .greeting import GREETING, greeter
 from .host import ADDRESSES, OUTSIDE, PLUGIN_DIRS, Host, loom
-from .reach import pings, visits
 
 pytestmark = pytest.mark.interop
 

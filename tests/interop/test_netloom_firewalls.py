@@ -12,9 +12,9 @@ import pytest
 
 from netloom.kernel import Namespace
 
-from ..agent.outside import IPV4, IPV6, NODE, OUTSIDE, TCP, Answering, Town, ask
-from ..agent.stage import eventually
-from ..cli.machine import Machine
+from ..fixtures.internet import IPV4, IPV6, NODE, OUTSIDE, TCP, Answering, Internet, ask
+from ..fixtures.machine import Machine
+from ..fixtures.node import eventually
 from .firewalls import Firewall, Firewalld, Ufw, docker_like, own_settings, plain_iptables, plain_nft
 
 pytestmark = pytest.mark.interop
@@ -37,14 +37,14 @@ class Village(NamedTuple):
     """A node with two containers, one of which has a host port, and a machine outside."""
 
     machine: Machine
-    town: Town
+    internet: Internet
     container: str
     places: dict[str, Namespace]
     other: dict[str, str]
 
     def passing(self) -> set[str]:
         """Ways that work in both families; a way that works in one alone is no way that works."""
-        inside, outside, host = self.places["one"], self.town.outside, self.town.host
+        inside, outside, host = self.places["one"], self.internet.outside, self.internet.host
         asked = {
             "host": (inside, NODE, PORT + 1),
             "outside": (inside, OUTSIDE, PORT + 2),
@@ -78,7 +78,7 @@ def village() -> Iterator[Village]:
         tempfile.TemporaryDirectory(prefix="m-", dir="/run") as directory,
         Machine(Path(directory)) as machine,
     ):
-        town = Town(machine.node)
+        internet = Internet(machine.node)
         machine.node.inside("ip", "route", "add", "default", "via", OUTSIDE[IPV4])
         machine.node.inside("ip", "-6", "route", "add", "default", "via", OUTSIDE[IPV6])
         machine.brought_up()
@@ -90,15 +90,15 @@ def village() -> Iterator[Village]:
         places = {name: Namespace.open(f"/run/netns/{it}") for name, it in (("one", one), ("other", other))}
         try:
             with (
-                Answering(town.host, "host", PORT + 1, protocols=(TCP,)),
-                Answering(town.outside, "outside", PORT + 2, protocols=(TCP,)),
+                Answering(internet.host, "host", PORT + 1, protocols=(TCP,)),
+                Answering(internet.outside, "outside", PORT + 2, protocols=(TCP,)),
                 Answering(places["other"], "other", 80, protocols=(TCP,)),
             ):
-                yield Village(machine, town, one, places, dict(zip((IPV4, IPV6), addresses, strict=True)))
+                yield Village(machine, internet, one, places, dict(zip((IPV4, IPV6), addresses, strict=True)))
         finally:
             for it in places.values():
                 it.close()
-            town.close()
+            internet.close()
 
 
 @pytest.mark.parametrize("name", FIREWALLS)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from .callers import GoCni, Refused
+from .connections import ping
 from .greeting import GREETING, datagram_greeter, datagram_greetings, greeter, greetings
 from .host import ADDRESSES, EVERYTHING, OUTSIDE, OWN, Host, loom
 from .rate import rate
-from .reach import ping
 
 pytestmark = pytest.mark.interop
 

@@ -12,12 +12,12 @@ import pytest
 
 from netloom.cni.plugin import inside
 
-from ..agent.stage import POOLS
+from ..fixtures.node import POOLS
 from .commands import CommandFailed, eventually
+from .connections import pings, visits
 from .greeting import GREETING, greeter, greeting
 from .host import ADDRESSES, OUTSIDE, PLUGIN_DIRS, Host, loom
 from .podman import Podman
-from .reach import pings, visits
 
 pytestmark = pytest.mark.interop
 

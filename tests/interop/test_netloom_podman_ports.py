@@ -12,7 +12,7 @@ import pytest
 
 from netloom.cni.plugin import inside
 
-from ..agent.stage import POOLS
+from ..fixtures.node import POOLS
 from .callers import Cnitool, Refused
 from .commands import CommandFailed
 from .greeting import (

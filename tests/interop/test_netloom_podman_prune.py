@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ..cli.machine import Machine
+from ..fixtures.machine import Machine
 from .commands import eventually
 from .podman import Podman
 
@@ -38,7 +38,7 @@ def podman(
     shared_cache: Path,  # noqa: ARG001
 ) -> Iterator[Podman]:
     environment = {"NETLOOM_SOCKET": str(machine.node.socket)}
-    with Podman([machine.stage.plugins], machine.stage.networks, tmp_path, environment) as podman:
+    with Podman([machine.cli.plugins], machine.cli.networks, tmp_path, environment) as podman:
         yield podman
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from netloom.agent.metrics.metrics import METRICS
 
-from ..agent.stage import Node, eventually
-from ..agent.watching import ask, conf_dir, is_there
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import ask, conf_dir, is_there
 from ..lanes import ROOT
 from .prometheus import PATIENCE, RULE_TESTS, RULES, SCRAPE, Prometheus, dashboard, expressions
 

@@ -37,7 +37,7 @@ from netloom.kernel.netfilter.packet import (
 from netloom.kernel.netfilter.rules import BaseChain, FirewallRule, PacketFilter
 from netloom.kernel.netfilter.trace import Budget, trace
 
-from ..agent.stage import eventually
+from ..fixtures.node import eventually
 from ..search import examples
 
 pytestmark = pytest.mark.kernel

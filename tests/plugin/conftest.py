@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import SUCCESS, Behaviour, FarEnd, Plugin, Reply, build
+from ..fixtures.plugin import SUCCESS, Behaviour, FarEnd, Plugin, Reply, build
 
 Listen = Callable[..., FarEnd]
 

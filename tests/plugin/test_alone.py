@@ -12,7 +12,7 @@ import pytest
 
 from netloom.cni.versions import ALL
 
-from .stage import SLACK, Plugin, Request
+from ..fixtures.plugin import SLACK, Plugin, Request
 
 pytestmark = pytest.mark.unit
 

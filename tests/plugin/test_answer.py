@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
-from ..stdin import ready
+from ..fixtures.plugin import BODY_MAX, CONFIG, DEADLINE, SLACK, FarEnd, Plugin, receive, reply
+from ..fixtures.stdin import ready
 from .conftest import Listen
-from .stage import BODY_MAX, CONFIG, DEADLINE, SLACK, FarEnd, Plugin, receive, reply
 from .trouble import BROKEN, FOREIGN, GONE, SILENT, TROUBLES, fill
 
 pytestmark = pytest.mark.unit

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import CONFIG, FarEnd, Plugin, Request, reply
+from ..fixtures.plugin import CONFIG, FarEnd, Plugin, Request, reply
 
 pytestmark = pytest.mark.crash
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ..fixtures.plugin import CONFIG, Answer, FarEnd, Plugin, reply
 from ..search import examples
-from .stage import CONFIG, Answer, FarEnd, Plugin, reply
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .stage import BODY_MAX, FarEnd, Plugin
+from ..fixtures.plugin import BODY_MAX, FarEnd, Plugin
 
 pytestmark = pytest.mark.kernel
 

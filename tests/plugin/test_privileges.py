@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ..stdin import ready
-from .stage import CONFIG, FarEnd, Plugin
+from ..fixtures.plugin import CONFIG, FarEnd, Plugin
+from ..fixtures.stdin import ready
 
 pytestmark = pytest.mark.kernel
 

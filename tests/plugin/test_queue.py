@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ..stdin import ready
+from ..fixtures.plugin import BODY_MAX, CONFIG, DEADLINE, SLACK, Plugin, Request, reply
+from ..fixtures.stdin import ready
 from .conftest import Listen
-from .stage import BODY_MAX, CONFIG, DEADLINE, SLACK, Plugin, Request, reply
 from .trouble import SILENT, TROUBLES
 
 pytestmark = pytest.mark.unit

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import BODY_MAX, CONFIG, ENVIRONMENT, FarEnd, Plugin, receive, reply
+from ..fixtures.plugin import BODY_MAX, CONFIG, ENVIRONMENT, FarEnd, Plugin, receive, reply
 
 pytestmark = pytest.mark.unit
 

@@ -16,7 +16,7 @@ import pytest
 
 from netloom.api.paths import weakness_of
 
-from .stage import DEADLINE, FarEnd, Plugin
+from ..fixtures.plugin import DEADLINE, FarEnd, Plugin
 
 pytestmark = pytest.mark.kernel
 

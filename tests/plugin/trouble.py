@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from .stage import FarEnd, Plugin, receive, reply
+from ..fixtures.plugin import FarEnd, Plugin, receive, reply
 
 Trouble = Callable[[Plugin], AbstractContextManager[None]]
 

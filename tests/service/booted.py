@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from ..cli.stage import NETLOOM, Outcome
+from ..fixtures.cli import NETLOOM, Outcome
 from ..lanes import ROOT
 
 SYSTEMD = Path("/lib/systemd/systemd")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from ..agent.stage import NETLOOM, PATIENCE, Node
+from ..fixtures.node import NETLOOM, PATIENCE, Node
 
 # Descriptors get the numbers that the protocol wants, and the process that it becomes has this one's number.
 _START = 'n=3; for it in $FDS; do eval "exec $n<&$it"; n=$((n + 1)); done; export LISTEN_PID=$$; exec "$@"'

@@ -18,8 +18,8 @@ import pytest
 from netloom import __version__
 from netloom.journal.schema import VERSION
 
-from ..agent.installation import Installation
-from ..agent.stage import NETLOOM, eventually
+from ..fixtures.installation import Installation
+from ..fixtures.node import NETLOOM, eventually
 from .booted import Booted, why_not_booted
 
 pytestmark = [

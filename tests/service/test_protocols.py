@@ -19,10 +19,10 @@ import pytest
 from netloom.failpoints import VARIABLE
 
 from ..agent.conftest import node as node
-from ..agent.hanging import Ground
-from ..agent.stage import Node, eventually
-from ..agent.successor import inode, process_at
-from ..agent.watching import ask
+from ..fixtures.hanging import HangingSystem
+from ..fixtures.node import Node, eventually
+from ..fixtures.pages import ask
+from ..fixtures.successor import inode, process_at
 from .manager import ServiceManager, names_in
 
 pytestmark = pytest.mark.kernel
@@ -245,12 +245,12 @@ def test_one_whose_journal_hangs_gives_no_sign_of_life(manager: ServiceManager, 
 
 def test_one_whose_dataplane_hangs_gives_no_sign_of_life(manager: ServiceManager, tmp_path: Path) -> None:
     """Also when calls wait in its queue until their time is over, which another thread sees to."""
-    ground = Ground(tmp_path)
-    manager.start(environment={"WATCHDOG_USEC": "900000", **ground.environment})
+    system = HangingSystem(tmp_path)
+    manager.start(environment={"WATCHDOG_USEC": "900000", **system.environment})
     manager.ready()
     assert manager.heard("WATCHDOG=1") is not None
     node = manager.node
-    with ground.hangs("kernel"):
+    with system.hangs("kernel"):
         adding: list[subprocess.Popen[bytes]] = []
 
         def is_silent_while_calls_wait() -> bool:

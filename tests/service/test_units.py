@@ -17,7 +17,7 @@ from netloom.ops.control.units import SOCKET as SOCKET_UNIT
 from netloom.ops.errors import UsageError
 
 from ..cli.conftest import bare as bare
-from ..cli.machine import Machine
+from ..fixtures.machine import Machine
 from ..lanes import ROOT
 
 pytestmark = pytest.mark.kernel
@@ -154,7 +154,7 @@ def test_units_can_be_written_for_another_machine_and_nothing_else_is_done(bare:
     assert sorted(os.listdir(directory)) == [SERVICE, SOCKET_UNIT]
     unit = settings((directory / SERVICE).read_text())
     assert unit["ExecStart"][0].startswith(f"{sys.executable} -P -m netloom.cli.main agent ")
-    assert f" --conf-dir {bare.stage.networks}" in unit["ExecStart"][0]
+    assert f" --conf-dir {bare.cli.networks}" in unit["ExecStart"][0]
     assert str(bare.node.state_dir) in unit["ExecStart"][0]
     assert not bare.plugin.exists()
     assert not bare.node.state_dir.exists()

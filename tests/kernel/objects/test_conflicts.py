@@ -31,49 +31,49 @@ from netloom.kernel import (
 from netloom.kernel.objects import Ingress
 from netloom.kernel.objects.link import GROUP, find
 
+from ...fixtures.kernel import NamespacePair, changed, new_pair
 from . import listed, promises
 from .conflicts import KERNEL, Foreign
 from .row import BOTH_UP, BRIDGE, OTHER_MAC, PAIR, PAIR_UP, PEER_MAC
-from .stage import Stage, changed, staged
 from .traffic_rows import TABLE
 
 pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    with staged(listed.lines) as stage:
-        yield stage
+def pair() -> Iterator[NamespacePair]:
+    with new_pair(listed.lines) as pair:
+        yield pair
 
 
 @pytest.mark.parametrize("foreign", KERNEL, ids=[foreign.name for foreign in KERNEL])
 def test_what_somebody_else_has_put_in_the_place_of_an_object_is_left_alone(
-    stage: Stage, foreign: Foreign
+    pair: NamespacePair, foreign: Foreign
 ) -> None:
-    promises.foreign_is_left_alone(stage, foreign)
+    promises.foreign_is_left_alone(pair, foreign)
 
 
-def test_a_veth_whose_peer_has_a_name_that_is_taken_is_a_conflict(stage: Stage) -> None:
-    stage.by_hand(["ip link add eth0 type ifb"], where="attachment")
-    before = stage.snapshot(PAIR)
+def test_a_veth_whose_peer_has_a_name_that_is_taken_is_a_conflict(pair: NamespacePair) -> None:
+    pair.by_hand(["ip link add eth0 type ifb"], where="attachment")
+    before = pair.snapshot(PAIR)
     with pytest.raises(Conflict):
-        PAIR.apply(stage.scope)
-    assert changed(before, stage.snapshot(PAIR)) == []
+        PAIR.apply(pair.scope)
+    assert changed(before, pair.snapshot(PAIR)) == []
 
 
-def test_what_is_missing_is_found_where_nothing_ever_was(stage: Stage) -> None:
+def test_what_is_missing_is_found_where_nothing_ever_was(pair: NamespacePair) -> None:
     for item in (Route("10.1.0.0/16", link="lo"), Route("10.1.0.0/16", kind="blackhole", table=100)):
-        assert [found.what for found in item.check(stage.scope)] == ["missing"]
+        assert [found.what for found in item.check(pair.scope)] == ["missing"]
 
 
-def test_a_vxlan_whose_network_is_taken_under_another_name_is_a_conflict(stage: Stage) -> None:
-    stage.by_hand(["ip link add other type vxlan id 7 dstport 4789"])
+def test_a_vxlan_whose_network_is_taken_under_another_name_is_a_conflict(pair: NamespacePair) -> None:
+    pair.by_hand(["ip link add other type vxlan id 7 dstport 4789"])
     vxlan = Vxlan("vx1", 7)
-    before = stage.snapshot(vxlan)
+    before = pair.snapshot(vxlan)
     with pytest.raises(Conflict):
-        vxlan.apply(stage.scope)
-    remove(Plan((vxlan,)), stage.scope)
-    assert changed(before, stage.snapshot(vxlan)) == []
+        vxlan.apply(pair.scope)
+    remove(Plan((vxlan,)), pair.scope)
+    assert changed(before, pair.snapshot(vxlan)) == []
 
 
 EQUAL: dict[str, tuple[AnyObject, tuple[AnyObject, ...], str]] = {
@@ -85,17 +85,17 @@ EQUAL: dict[str, tuple[AnyObject, tuple[AnyObject, ...], str]] = {
 
 @pytest.mark.parametrize(("item", "setup", "by_hand"), EQUAL.values(), ids=EQUAL.keys())
 def test_what_somebody_else_made_just_so_is_no_conflict_and_stays(
-    stage: Stage, item: AnyObject, setup: tuple[AnyObject, ...], by_hand: str
+    pair: NamespacePair, item: AnyObject, setup: tuple[AnyObject, ...], by_hand: str
 ) -> None:
-    stage.set(setup)
-    stage.by_hand([by_hand])
-    before = stage.snapshot(item)
+    pair.set(setup)
+    pair.by_hand([by_hand])
+    before = pair.snapshot(item)
 
-    item.apply(stage.scope)
-    assert item.check(stage.scope) == []
+    item.apply(pair.scope)
+    assert item.check(pair.scope) == []
 
-    remove(Plan((item,)), stage.scope)
-    assert changed(before, stage.snapshot(item)) == []
+    remove(Plan((item,)), pair.scope)
+    assert changed(before, pair.snapshot(item)) == []
 
 
 NEAR: dict[str, tuple[AnyObject, AnyObject, tuple[AnyObject, ...]]] = {
@@ -154,163 +154,167 @@ NEAR: dict[str, tuple[AnyObject, AnyObject, tuple[AnyObject, ...]]] = {
 
 @pytest.mark.parametrize(("item", "near", "setup"), NEAR.values(), ids=NEAR.keys())
 def test_the_removal_of_what_is_gone_does_not_take_what_is_like_it(
-    stage: Stage, item: AnyObject, near: AnyObject, setup: tuple[AnyObject, ...]
+    pair: NamespacePair, item: AnyObject, near: AnyObject, setup: tuple[AnyObject, ...]
 ) -> None:
-    stage.set((*setup, near))
-    before = stage.snapshot(near)
-    remove(Plan((item,)), stage.scope)
-    assert changed(before, stage.snapshot(near)) == []
+    pair.set((*setup, near))
+    before = pair.snapshot(near)
+    remove(Plan((item,)), pair.scope)
+    assert changed(before, pair.snapshot(near)) == []
 
 
 @pytest.mark.parametrize(("item", "near", "setup"), NEAR.values(), ids=NEAR.keys())
 def test_what_is_alike_stands_side_by_side_and_goes_one_by_one(
-    stage: Stage, item: AnyObject, near: AnyObject, setup: tuple[AnyObject, ...]
+    pair: NamespacePair, item: AnyObject, near: AnyObject, setup: tuple[AnyObject, ...]
 ) -> None:
-    stage.set((*setup, item, near))
-    remove(Plan((item,)), stage.scope)
-    assert check(Plan((near,)), stage.scope) == []
-    assert check(Plan((item,)), stage.scope) != []
+    pair.set((*setup, item, near))
+    remove(Plan((item,)), pair.scope)
+    assert check(Plan((near,)), pair.scope) == []
+    assert check(Plan((item,)), pair.scope) != []
 
 
-def test_a_rule_and_its_opposite_are_told_apart(stage: Stage) -> None:
+def test_a_rule_and_its_opposite_are_told_apart(pair: NamespacePair) -> None:
     """The kernel does not: it would take one for the other when it adds, and when it removes."""
     rule = Rule(1000, "ipv4", table=100, source="10.0.0.0/8")
     opposite = Rule(1000, "ipv4", table=100, source="10.0.0.0/8", invert=True)
-    stage.set((opposite,))
-    before = stage.snapshot(rule)
-    assert rule.apply(stage.scope) is not None
-    assert check(Plan((rule, opposite)), stage.scope) == []
-    remove(Plan((rule,)), stage.scope)
-    assert changed(before, stage.snapshot(rule)) == []
+    pair.set((opposite,))
+    before = pair.snapshot(rule)
+    assert rule.apply(pair.scope) is not None
+    assert check(Plan((rule, opposite)), pair.scope) == []
+    remove(Plan((rule,)), pair.scope)
+    assert changed(before, pair.snapshot(rule)) == []
 
 
 @pytest.mark.parametrize("state", ["stale", "reachable", "failed"])
 @pytest.mark.parametrize("address", ["10.0.0.2", "fd00::2"])
-def test_a_neighbour_that_the_kernel_has_learned_is_replaced(stage: Stage, address: str, state: str) -> None:
-    stage.set(PAIR_UP)
+def test_a_neighbour_that_the_kernel_has_learned_is_replaced(
+    pair: NamespacePair, address: str, state: str
+) -> None:
+    pair.set(PAIR_UP)
     mac = "" if state == "failed" else f"lladdr {OTHER_MAC}"
-    stage.by_hand([f"ip neigh add {address} {mac} dev nl1 nud {state}"])
+    pair.by_hand([f"ip neigh add {address} {mac} dev nl1 nud {state}"])
     neighbour = Neighbour("nl1", address, PEER_MAC)
 
-    assert neighbour.apply(stage.scope) is not None
+    assert neighbour.apply(pair.scope) is not None
 
-    assert neighbour.check(stage.scope) == []
+    assert neighbour.check(pair.scope) == []
 
 
-def test_a_setting_is_put_back_to_what_it_was_and_not_to_its_default(stage: Stage) -> None:
+def test_a_setting_is_put_back_to_what_it_was_and_not_to_its_default(pair: NamespacePair) -> None:
     setting = Sysctl("net/ipv4/ip_default_ttl", "33", otherwise="64")
-    stage.by_hand(["sysctl -q -w net.ipv4.ip_default_ttl=55"])
-    undo = setting.apply(stage.scope)
+    pair.by_hand(["sysctl -q -w net.ipv4.ip_default_ttl=55"])
+    undo = setting.apply(pair.scope)
     assert undo is not None
     undo()
-    assert stage.read(setting) == "55"
+    assert pair.read(setting) == "55"
 
 
-def test_a_link_that_was_up_already_stays_up_when_the_plan_fails(stage: Stage) -> None:
-    stage.set(PAIR_UP)
+def test_a_link_that_was_up_already_stays_up_when_the_plan_fails(pair: NamespacePair) -> None:
+    pair.set(PAIR_UP)
     plan = Plan((Up("nl1"), Bridge("br1"), Up("no-such-link")))
-    before = stage.snapshot(PAIR)
+    before = pair.snapshot(PAIR)
     with pytest.raises(Exception, match="no-such-link"):
-        apply(plan, stage.scope)
-    assert changed(before, stage.snapshot(PAIR)) == []
+        apply(plan, pair.scope)
+    assert changed(before, pair.snapshot(PAIR)) == []
 
 
-def test_a_redirect_to_a_link_that_is_gone_counts_as_missing_and_goes(stage: Stage) -> None:
+def test_a_redirect_to_a_link_that_is_gone_counts_as_missing_and_goes(pair: NamespacePair) -> None:
     redirect = Redirect("nl1", "nl2")
-    stage.set((*BOTH_UP, Ingress("nl1")))
-    before = [line for line in stage.snapshot(redirect) if " filter " in line]
-    stage.set((redirect,))
-    stage.by_hand(["ip link del nl2"])
+    pair.set((*BOTH_UP, Ingress("nl1")))
+    before = [line for line in pair.snapshot(redirect) if " filter " in line]
+    pair.set((redirect,))
+    pair.by_hand(["ip link del nl2"])
 
-    assert [found.what for found in redirect.check(stage.scope)] == ["missing"]
+    assert [found.what for found in redirect.check(pair.scope)] == ["missing"]
 
-    redirect.remove(stage.scope)
-    assert [line for line in stage.snapshot(redirect) if " filter " in line] == before
+    redirect.remove(pair.scope)
+    assert [line for line in pair.snapshot(redirect) if " filter " in line] == before
 
 
-def test_a_redirect_takes_the_place_of_one_that_leads_nowhere(stage: Stage) -> None:
+def test_a_redirect_takes_the_place_of_one_that_leads_nowhere(pair: NamespacePair) -> None:
     redirect = Redirect("nl1", "nl2")
-    stage.set((*BOTH_UP, Ingress("nl1"), redirect))
-    whole = [line for line in stage.snapshot(redirect) if " filter " in line]
-    stage.by_hand(["ip link del nl2", "ip link add nl2 type bridge"])
-    redirect.apply(stage.scope)
-    assert redirect.check(stage.scope) == []
-    assert len([line for line in stage.snapshot(redirect) if " filter " in line]) == len(whole)
+    pair.set((*BOTH_UP, Ingress("nl1"), redirect))
+    whole = [line for line in pair.snapshot(redirect) if " filter " in line]
+    pair.by_hand(["ip link del nl2", "ip link add nl2 type bridge"])
+    redirect.apply(pair.scope)
+    assert redirect.check(pair.scope) == []
+    assert len([line for line in pair.snapshot(redirect) if " filter " in line]) == len(whole)
 
 
-def test_a_filter_that_sends_only_some_packets_there_is_not_the_redirect(stage: Stage) -> None:
-    stage.set((*BOTH_UP, Ingress("nl1")))
+def test_a_filter_that_sends_only_some_packets_there_is_not_the_redirect(pair: NamespacePair) -> None:
+    pair.set((*BOTH_UP, Ingress("nl1")))
     some = "tc filter add dev nl1 ingress prio 1 protocol ip u32 match ip dst 10.0.0.1/32"
-    stage.by_hand([f"{some} action mirred egress redirect dev nl2"])
-    assert Redirect("nl1", "nl2").check(stage.scope) != []
+    pair.by_hand([f"{some} action mirred egress redirect dev nl2"])
+    assert Redirect("nl1", "nl2").check(pair.scope) != []
 
 
-def test_a_mac_that_was_set_behind_another_port_is_left_alone(stage: Stage) -> None:
-    stage.set((*BOTH_UP, BRIDGE, BridgePort("nl1", "br1"), BridgePort("nl2", "br1")))
-    stage.by_hand([f"bridge fdb add {OTHER_MAC} dev nl2 master static"])
+def test_a_mac_that_was_set_behind_another_port_is_left_alone(pair: NamespacePair) -> None:
+    pair.set((*BOTH_UP, BRIDGE, BridgePort("nl1", "br1"), BridgePort("nl2", "br1")))
+    pair.by_hand([f"bridge fdb add {OTHER_MAC} dev nl2 master static"])
     forwarding = Forwarding("nl1", OTHER_MAC)
-    before = stage.snapshot(forwarding)
+    before = pair.snapshot(forwarding)
     with pytest.raises(Conflict) as refused:
-        forwarding.apply(stage.scope)
+        forwarding.apply(pair.scope)
     assert [found.field for found in refused.value.differences] == ["port"]
-    assert changed(before, stage.snapshot(forwarding)) == []
+    assert changed(before, pair.snapshot(forwarding)) == []
 
 
 @pytest.mark.parametrize("learned_behind", ["eth0", "eth1"])
-def test_a_mac_that_a_bridge_has_learned_is_replaced(stage: Stage, learned_behind: str) -> None:
-    stage.set((*BOTH_UP, BRIDGE, Up("br1"), BridgePort("nl1", "br1"), BridgePort("nl2", "br1")))
-    stage.by_hand([f"sysctl -q -w net.ipv6.conf.{learned_behind}.disable_ipv6=1"], where="attachment")
-    with stage.scope.at("attachment").entered():
+def test_a_mac_that_a_bridge_has_learned_is_replaced(pair: NamespacePair, learned_behind: str) -> None:
+    pair.set((*BOTH_UP, BRIDGE, Up("br1"), BridgePort("nl1", "br1"), BridgePort("nl2", "br1")))
+    pair.by_hand([f"sysctl -q -w net.ipv6.conf.{learned_behind}.disable_ipv6=1"], where="attachment")
+    with pair.scope.at("attachment").entered():
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     with sender:
         sender.bind((learned_behind, 0))
         deadline = time.monotonic() + 5
-        while OTHER_MAC not in "".join(stage.snapshot(PAIR)):
+        while OTHER_MAC not in "".join(pair.snapshot(PAIR)):
             assert time.monotonic() < deadline, "the bridge learns nothing"
             sender.send(bytes.fromhex(f"ffffffffffff{OTHER_MAC.replace(':', '')}88b5") + bytes(46))
     forwarding = Forwarding("nl1", OTHER_MAC)
 
-    assert forwarding.apply(stage.scope) is not None
+    assert forwarding.apply(pair.scope) is not None
 
-    assert forwarding.check(stage.scope) == []
+    assert forwarding.check(pair.scope) == []
 
 
-def test_an_equal_link_that_somebody_else_made_is_kept_and_left_when_it_is_removed(stage: Stage) -> None:
+def test_an_equal_link_that_somebody_else_made_is_kept_and_left_when_it_is_removed(
+    pair: NamespacePair,
+) -> None:
     bridge = Bridge("br7")
-    stage.by_hand(["ip link add br7 type bridge"])
-    before = stage.snapshot(bridge)
-    assert bridge.apply(stage.scope) is None
+    pair.by_hand(["ip link add br7 type bridge"])
+    before = pair.snapshot(bridge)
+    assert bridge.apply(pair.scope) is None
     with pytest.raises(Conflict) as refused:
-        bridge.remove(stage.scope)
+        bridge.remove(pair.scope)
     assert [found.field for found in refused.value.differences] == ["owner"]
-    assert changed(before, stage.snapshot(bridge)) == []
+    assert changed(before, pair.snapshot(bridge)) == []
 
 
-def test_a_link_that_was_about_to_be_removed_is_ours_again_when_it_is_applied(stage: Stage) -> None:
+def test_a_link_that_was_about_to_be_removed_is_ours_again_when_it_is_applied(pair: NamespacePair) -> None:
     """Whoever removed it died in between: it must not go with the next one of that number."""
     bridge = Bridge("br7")
-    stage.set((bridge,))
-    stage.by_hand([f"ip link set br7 group {GROUP | 0x7777}"])
-    assert bridge.apply(stage.scope) is None
-    found = find(stage.scope.host, "br7")
+    pair.set((bridge,))
+    pair.by_hand([f"ip link set br7 group {GROUP | 0x7777}"])
+    assert bridge.apply(pair.scope) is None
+    found = find(pair.scope.host, "br7")
     assert found is not None
     assert found.group == GROUP
 
 
-def test_a_vni_that_another_link_has_is_a_conflict_about_its_place(stage: Stage) -> None:
-    stage.by_hand(["ip link add vx7 type vxlan id 7 dstport 4789"])
+def test_a_vni_that_another_link_has_is_a_conflict_about_its_place(pair: NamespacePair) -> None:
+    pair.by_hand(["ip link add vx7 type vxlan id 7 dstport 4789"])
     with pytest.raises(Conflict) as refused:
-        Vxlan("vx8", 7).apply(stage.scope)
+        Vxlan("vx8", 7).apply(pair.scope)
     assert [found.field for found in refused.value.differences] == ["place"]
 
 
-def test_a_hook_with_somebody_elses_filter_stays(stage: Stage) -> None:
-    stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2")))
+def test_a_hook_with_somebody_elses_filter_stays(pair: NamespacePair) -> None:
+    pair.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2")))
     other = "tc filter add dev nl1 ingress prio 9 protocol ip u32 match u32 0 0"
-    stage.by_hand([f"{other} action mirred egress redirect dev nl2"])
-    Redirect("nl1", "nl2").remove(stage.scope)
+    pair.by_hand([f"{other} action mirred egress redirect dev nl2"])
+    Redirect("nl1", "nl2").remove(pair.scope)
     with pytest.raises(Conflict) as refused:
-        Ingress("nl1").remove(stage.scope)
+        Ingress("nl1").remove(pair.scope)
     assert [found.field for found in refused.value.differences] == ["filters"]
 
 
@@ -319,22 +323,22 @@ def test_a_hook_with_somebody_elses_filter_stays(stage: Stage) -> None:
     [(("10.0.0.1", "http"), ("1",)), (("localhost", "80"), ("1",)), (("10.0.0.0/24", "80"), ("1",))],
 )
 def test_an_element_that_nft_would_have_to_look_up_is_refused(
-    stage: Stage, key: tuple[str, ...], value: tuple[str, ...]
+    pair: NamespacePair, key: tuple[str, ...], value: tuple[str, ...]
 ) -> None:
     table = NftTable("inet", "looked", "map m { type ipv4_addr . inet_service : mark; }")
-    stage.set((table,))
+    pair.set((table,))
     element = NftElement("inet", "looked", "m", key, value)
     with pytest.raises(InvalidObject):
-        element.apply(stage.scope)
-    element.remove(stage.scope)
+        element.apply(pair.scope)
+    element.remove(pair.scope)
 
 
-def test_an_element_of_a_set_that_cannot_be_compared_is_refused(stage: Stage) -> None:
-    stage.set(
+def test_an_element_of_a_set_that_cannot_be_compared_is_refused(pair: NamespacePair) -> None:
+    pair.set(
         (NftTable("inet", "odd", "set i { type ipv4_addr; flags interval; }\nset t { type icmp_type; }"),)
     )
     for name, key in (("i", "10.0.0.1"), ("t", "echo-request")):
         element = NftElement("inet", "odd", name, (key,))
         with pytest.raises(KernelError, match="compare"):
-            element.apply(stage.scope)
-        element.remove(stage.scope)
+            element.apply(pair.scope)
+        element.remove(pair.scope)

@@ -34,17 +34,17 @@ from netloom.kernel import (
 from netloom.kernel.objects import Ingress
 from netloom.kernel.objects.link import GROUP
 
+from ...fixtures.kernel import NamespacePair, changed, new_pair
 from . import listed
 from .row import BOTH_UP, BRIDGE, MAC, OTHER_MAC, PAIR, PAIR_UP, PEER_MAC, ROUTABLE
-from .stage import Stage, changed, staged
 
 pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    with staged(listed.lines) as stage:
-        yield stage
+def pair() -> Iterator[NamespacePair]:
+    with new_pair(listed.lines) as pair:
+        yield pair
 
 
 # Objects of one plan, what another plan wants in the same place, and what both stand on.
@@ -85,66 +85,70 @@ OF_ANOTHER_PLAN: dict[str, tuple[AnyObject, AnyObject, tuple[AnyObject, ...]]] =
 
 @pytest.mark.parametrize(("theirs", "refused", "setup"), OF_ANOTHER_PLAN.values(), ids=OF_ANOTHER_PLAN.keys())
 def test_a_plan_that_was_refused_takes_nothing_of_another_plan_when_it_is_removed(
-    stage: Stage, theirs: AnyObject, refused: AnyObject, setup: tuple[AnyObject, ...]
+    pair: NamespacePair, theirs: AnyObject, refused: AnyObject, setup: tuple[AnyObject, ...]
 ) -> None:
-    stage.set((*setup, theirs))
-    before = stage.snapshot(theirs)
+    pair.set((*setup, theirs))
+    before = pair.snapshot(theirs)
     for attempt in (apply, remove):
         with pytest.raises(Conflict):
-            attempt(Plan((refused,)), stage.scope)
-    assert changed(before, stage.snapshot(theirs)) == []
+            attempt(Plan((refused,)), pair.scope)
+    assert changed(before, pair.snapshot(theirs)) == []
 
 
-def test_a_route_whose_link_is_gone_is_not_taken_for_the_one_that_came_after_it(stage: Stage) -> None:
-    stage.set((*BOTH_UP, Route("10.9.0.0/16", link="nl2")))
-    before = stage.snapshot(PAIR)
+def test_a_route_whose_link_is_gone_is_not_taken_for_the_one_that_came_after_it(
+    pair: NamespacePair,
+) -> None:
+    pair.set((*BOTH_UP, Route("10.9.0.0/16", link="nl2")))
+    before = pair.snapshot(PAIR)
     with pytest.raises(Conflict, match="a link that is gone"):
-        remove(Plan((Route("10.9.0.0/16", link="nl7"),)), stage.scope)
-    assert changed(before, stage.snapshot(PAIR)) == []
+        remove(Plan((Route("10.9.0.0/16", link="nl7"),)), pair.scope)
+    assert changed(before, pair.snapshot(PAIR)) == []
 
 
 @pytest.mark.parametrize("source", ["10.0.0.0/8", None], ids=["narrow", "odd"])
-def test_a_rule_that_somebody_else_made_is_not_ours_to_remove(stage: Stage, source: str | None) -> None:
+def test_a_rule_that_somebody_else_made_is_not_ours_to_remove(
+    pair: NamespacePair, source: str | None
+) -> None:
     """To the kernel, a rule with more conditions is as good as the one that it was asked to delete."""
     ours = Rule(100, "ipv4", table=100)
     if source is None:
-        stage.by_hand(["ip rule add pref 100 lookup 100 ipproto tcp proto 78"])
+        pair.by_hand(["ip rule add pref 100 lookup 100 ipproto tcp proto 78"])
     else:
-        stage.set((Rule(100, "ipv4", table=100, source=source),))
-    stage.by_hand(["ip rule add pref 100 lookup 100"])
-    before = stage.snapshot(ours)
+        pair.set((Rule(100, "ipv4", table=100, source=source),))
+    pair.by_hand(["ip rule add pref 100 lookup 100"])
+    before = pair.snapshot(ours)
 
-    apply(Plan((ours,)), stage.scope)
-    assert ours.check(stage.scope) == []
-    remove(Plan((ours,)), stage.scope)
+    apply(Plan((ours,)), pair.scope)
+    assert ours.check(pair.scope) == []
+    remove(Plan((ours,)), pair.scope)
 
-    assert changed(before, stage.snapshot(ours)) == []
+    assert changed(before, pair.snapshot(ours)) == []
 
 
-def test_a_rule_with_conditions_that_we_do_not_know_keeps_them_when_ours_goes(stage: Stage) -> None:
+def test_a_rule_with_conditions_that_we_do_not_know_keeps_them_when_ours_goes(pair: NamespacePair) -> None:
     ours = Rule(100, "ipv4", table=100)
-    stage.by_hand(["ip rule add pref 100 lookup 100 ipproto tcp dport 80 proto 78"])
-    before = stage.snapshot(ours)
+    pair.by_hand(["ip rule add pref 100 lookup 100 ipproto tcp dport 80 proto 78"])
+    before = pair.snapshot(ours)
 
-    assert ours.apply(stage.scope) is not None
-    assert ours.check(stage.scope) == []
-    remove(Plan((ours,)), stage.scope)
+    assert ours.apply(pair.scope) is not None
+    assert ours.check(pair.scope) == []
+    remove(Plan((ours,)), pair.scope)
 
-    assert changed(before, stage.snapshot(ours)) == []
+    assert changed(before, pair.snapshot(ours)) == []
 
 
 @pytest.mark.parametrize(("family", "everything"), [("ipv4", "0.0.0.0/0"), ("ipv6", "::/0")])
-def test_a_rule_for_everything_is_found_again(stage: Stage, family: str, everything: str) -> None:
+def test_a_rule_for_everything_is_found_again(pair: NamespacePair, family: str, everything: str) -> None:
     rule = Rule(100, family, table=100, source=everything, destination=everything)  # type: ignore[arg-type]
-    before = stage.snapshot(rule)
-    assert [change.change for change in apply(Plan((rule, rule)), stage.scope)] == ["made", "kept"]
-    assert rule.check(stage.scope) == []
-    remove(Plan((rule,)), stage.scope)
-    assert changed(before, stage.snapshot(rule)) == []
+    before = pair.snapshot(rule)
+    assert [change.change for change in apply(Plan((rule, rule)), pair.scope)] == ["made", "kept"]
+    assert rule.check(pair.scope) == []
+    remove(Plan((rule,)), pair.scope)
+    assert changed(before, pair.snapshot(rule)) == []
 
 
-def test_a_link_that_has_our_name_as_another_name_is_not_ours(stage: Stage) -> None:
-    stage.by_hand(
+def test_a_link_that_has_our_name_as_another_name_is_not_ours(pair: NamespacePair) -> None:
+    pair.by_hand(
         [
             "ip link add br-prod type bridge",
             f"ip link set br-prod group {GROUP}",
@@ -152,17 +156,17 @@ def test_a_link_that_has_our_name_as_another_name_is_not_ours(stage: Stage) -> N
         ]
     )
     bridge = Bridge("br0")
-    before = stage.snapshot(bridge)
+    before = pair.snapshot(bridge)
     for attempt in (apply, remove):
         with pytest.raises(Conflict) as refused:
-            attempt(Plan((bridge,)), stage.scope)
+            attempt(Plan((bridge,)), pair.scope)
         assert [found.field for found in refused.value.differences] == ["name"]
-    assert changed(before, stage.snapshot(bridge)) == []
+    assert changed(before, pair.snapshot(bridge)) == []
 
 
-def test_links_may_be_referred_to_by_another_name(stage: Stage) -> None:
-    stage.set((*BOTH_UP, BRIDGE, Ingress("nl1")))
-    stage.by_hand([f"ip link property add dev {name} altname the-{name}" for name in ("nl1", "nl2", "br1")])
+def test_links_may_be_referred_to_by_another_name(pair: NamespacePair) -> None:
+    pair.set((*BOTH_UP, BRIDGE, Ingress("nl1")))
+    pair.by_hand([f"ip link property add dev {name} altname the-{name}" for name in ("nl1", "nl2", "br1")])
     objects: tuple[AnyObject, ...] = (
         BridgePort("the-nl1", "the-br1"),
         Vxlan("vx1", 7, device="the-nl2"),
@@ -174,143 +178,147 @@ def test_links_may_be_referred_to_by_another_name(stage: Stage) -> None:
         Neighbour("the-nl2", "10.0.0.2", PEER_MAC),
         Forwarding("the-nl1", OTHER_MAC),
     )
-    before = stage.snapshot(PAIR)
-    apply(Plan(objects), stage.scope)
-    assert check(Plan(objects), stage.scope) == []
-    assert {change.change for change in apply(Plan(objects), stage.scope)} == {"kept"}
-    remove(Plan(tuple(item for item in objects if not isinstance(item, Up))), stage.scope)
-    assert changed(before, stage.snapshot(PAIR)) == []
+    before = pair.snapshot(PAIR)
+    apply(Plan(objects), pair.scope)
+    assert check(Plan(objects), pair.scope) == []
+    assert {change.change for change in apply(Plan(objects), pair.scope)} == {"kept"}
+    remove(Plan(tuple(item for item in objects if not isinstance(item, Up))), pair.scope)
+    assert changed(before, pair.snapshot(PAIR)) == []
 
 
 @pytest.mark.parametrize("name", ["nl1", "another-name"])
-def test_the_other_addresses_of_a_subnet_stay_when_its_first_goes(stage: Stage, name: str) -> None:
-    stage.set(PAIR_UP)
-    stage.by_hand(["ip link property add dev nl1 altname another-name"])
+def test_the_other_addresses_of_a_subnet_stay_when_its_first_goes(pair: NamespacePair, name: str) -> None:
+    pair.set(PAIR_UP)
+    pair.by_hand(["ip link property add dev nl1 altname another-name"])
     first = Address(name, "10.5.0.1/24")
-    stage.set((first,))
-    stage.by_hand(["ip addr add 10.5.0.2/24 dev nl1"])
+    pair.set((first,))
+    pair.by_hand(["ip addr add 10.5.0.2/24 dev nl1"])
     setting = Sysctl("net/ipv4/conf/nl1/promote_secondaries", "0")
-    before = stage.read(setting)
+    before = pair.read(setting)
 
-    remove(Plan((first,)), stage.scope)
+    remove(Plan((first,)), pair.scope)
 
-    assert _addresses(stage) == ["10.5.0.2"]
-    assert stage.read(setting) == before
+    assert _addresses(pair) == ["10.5.0.2"]
+    assert pair.read(setting) == before
 
 
 @pytest.mark.parametrize("name", ["nl1", "another-name"])
-def test_a_link_that_is_down_again_has_its_addresses_still(stage: Stage, name: str) -> None:
-    stage.set((PAIR,))
-    stage.by_hand(
+def test_a_link_that_is_down_again_has_its_addresses_still(pair: NamespacePair, name: str) -> None:
+    pair.set((PAIR,))
+    pair.by_hand(
         ["ip link property add dev nl1 altname another-name", "ip addr add fd01::1/64 dev nl1 nodad"]
     )
     setting = Sysctl("net/ipv6/conf/nl1/keep_addr_on_down", "0")
-    before = stage.read(setting)
+    before = pair.read(setting)
 
-    undo = Up(name).apply(stage.scope)
+    undo = Up(name).apply(pair.scope)
     assert undo is not None
     undo()
-    assert _addresses(stage) == ["fd01::1"]
+    assert _addresses(pair) == ["fd01::1"]
 
-    stage.set((Up(name),))
-    remove(Plan((Up(name),)), stage.scope)
-    assert _addresses(stage) == ["fd01::1"]
-    assert stage.read(setting) == before
+    pair.set((Up(name),))
+    remove(Plan((Up(name),)), pair.scope)
+    assert _addresses(pair) == ["fd01::1"]
+    assert pair.read(setting) == before
 
 
-def _addresses(stage: Stage) -> list[str]:
-    with stage.scope.host.entered():
+def _addresses(pair: NamespacePair) -> list[str]:
+    with pair.scope.host.entered():
         links = listed.listing("ip -j addr show dev nl1")
     return [address["local"] for entry in links for address in entry["addr_info"]]
 
 
 @pytest.mark.parametrize("how", ["nud noarp", "nud reachable extern_learn"])
 @pytest.mark.parametrize("address", ["10.0.0.2", "fd00::2"])
-def test_a_neighbour_that_somebody_has_set_is_not_replaced(stage: Stage, address: str, how: str) -> None:
-    stage.set(PAIR_UP)
-    stage.by_hand([f"ip neigh add {address} lladdr {OTHER_MAC} dev nl1 {how}"])
+def test_a_neighbour_that_somebody_has_set_is_not_replaced(
+    pair: NamespacePair, address: str, how: str
+) -> None:
+    pair.set(PAIR_UP)
+    pair.by_hand([f"ip neigh add {address} lladdr {OTHER_MAC} dev nl1 {how}"])
     neighbour = Neighbour("nl1", address, PEER_MAC)
-    before = stage.snapshot(neighbour)
+    before = pair.snapshot(neighbour)
     with pytest.raises(Conflict):
-        apply(Plan((neighbour,)), stage.scope)
-    remove(Plan((neighbour,)), stage.scope)
-    assert changed(before, stage.snapshot(neighbour)) == []
+        apply(Plan((neighbour,)), pair.scope)
+    remove(Plan((neighbour,)), pair.scope)
+    assert changed(before, pair.snapshot(neighbour)) == []
 
 
 @pytest.mark.parametrize("address", ["10.9.9.9", "fd00::9"])
-def test_a_neighbour_on_a_link_without_neighbours_is_refused(stage: Stage, address: str) -> None:
-    stage.set((Up("lo"),))
-    before = stage.snapshot(PAIR)
+def test_a_neighbour_on_a_link_without_neighbours_is_refused(pair: NamespacePair, address: str) -> None:
+    pair.set((Up("lo"),))
+    before = pair.snapshot(PAIR)
     with pytest.raises(KernelError, match="without neighbours"):
-        apply(Plan((Neighbour("lo", address, PEER_MAC),)), stage.scope)
-    assert changed(before, stage.snapshot(PAIR)) == []
+        apply(Plan((Neighbour("lo", address, PEER_MAC),)), pair.scope)
+    assert changed(before, pair.snapshot(PAIR)) == []
 
 
-def test_a_ports_own_mac_is_never_ours(stage: Stage) -> None:
-    stage.set((*PAIR_UP, BRIDGE, BridgePort("nl1", "br1")))
+def test_a_ports_own_mac_is_never_ours(pair: NamespacePair) -> None:
+    pair.set((*PAIR_UP, BRIDGE, BridgePort("nl1", "br1")))
     forwarding = Forwarding("nl1", MAC)
     for attempt in (apply, remove):
         with pytest.raises(Conflict):
-            attempt(Plan((forwarding,)), stage.scope)
-    with stage.scope.host.entered():
+            attempt(Plan((forwarding,)), pair.scope)
+    with pair.scope.host.entered():
         entries = listed.listing("bridge -j fdb show dev nl1")
     assert any(entry["mac"] == MAC and entry.get("master") == "br1" for entry in entries)
 
 
-def test_a_port_whose_maker_died_before_it_set_the_flags_is_finished(stage: Stage) -> None:
+def test_a_port_whose_maker_died_before_it_set_the_flags_is_finished(pair: NamespacePair) -> None:
     port = BridgePort("nl1", "br1", isolated=True, hairpin=True, learning=False)
-    stage.set((PAIR, BRIDGE, BridgePort("nl1", "br1", hairpin=True)))
-    before = stage.snapshot(port)
+    pair.set((PAIR, BRIDGE, BridgePort("nl1", "br1", hairpin=True)))
+    before = pair.snapshot(port)
 
-    undo = port.apply(stage.scope)
+    undo = port.apply(pair.scope)
     assert undo is not None
-    assert port.check(stage.scope) == []
+    assert port.check(pair.scope) == []
 
     undo()
-    assert changed(before, stage.snapshot(port)) == []
+    assert changed(before, pair.snapshot(port)) == []
 
 
-def test_a_port_that_somebody_has_set_otherwise_is_left_alone(stage: Stage) -> None:
-    stage.set((PAIR, BRIDGE, BridgePort("nl1", "br1", isolated=True)))
+def test_a_port_that_somebody_has_set_otherwise_is_left_alone(pair: NamespacePair) -> None:
+    pair.set((PAIR, BRIDGE, BridgePort("nl1", "br1", isolated=True)))
     with pytest.raises(Conflict) as refused:
-        apply(Plan((BridgePort("nl1", "br1", isolated=False),)), stage.scope)
+        apply(Plan((BridgePort("nl1", "br1", isolated=False),)), pair.scope)
     assert [found.field for found in refused.value.differences] == ["isolated"]
 
 
-def test_somebody_elses_link_in_our_bridge_is_left_as_it_is(stage: Stage) -> None:
-    stage.set((BRIDGE,))
-    stage.by_hand(["ip link add foreign type veth peer name other", "ip link set foreign master br1"])
+def test_somebody_elses_link_in_our_bridge_is_left_as_it_is(pair: NamespacePair) -> None:
+    pair.set((BRIDGE,))
+    pair.by_hand(["ip link add foreign type veth peer name other", "ip link set foreign master br1"])
     port = BridgePort("foreign", "br1", isolated=True)
-    before = stage.snapshot(port)
+    before = pair.snapshot(port)
     with pytest.raises(Conflict):
-        apply(Plan((port,)), stage.scope)
-    assert changed(before, stage.snapshot(port)) == []
+        apply(Plan((port,)), pair.scope)
+    assert changed(before, pair.snapshot(port)) == []
 
 
-def test_a_bridges_mtu_does_not_follow_its_ports(stage: Stage) -> None:
+def test_a_bridges_mtu_does_not_follow_its_ports(pair: NamespacePair) -> None:
     for mtu in (1500, 68, 65535):
         bridge = Bridge("br5", mtu=mtu)
-        stage.set((Veth("nl5", "eth5", mtu=1300), bridge, BridgePort("nl5", "br5")))
-        assert bridge.check(stage.scope) == []
-        remove(Plan((Veth("nl5", "eth5"), bridge)), stage.scope)
+        pair.set((Veth("nl5", "eth5", mtu=1300), bridge, BridgePort("nl5", "br5")))
+        assert bridge.check(pair.scope) == []
+        remove(Plan((Veth("nl5", "eth5"), bridge)), pair.scope)
 
 
-def test_the_queue_of_a_veths_peer_is_compared(stage: Stage) -> None:
+def test_the_queue_of_a_veths_peer_is_compared(pair: NamespacePair) -> None:
     veth = Veth("nl5", "eth5", txqlen=500)
-    stage.set((veth,))
-    stage.by_hand(["ip link set eth5 txqueuelen 7"], where="attachment")
-    assert [found.field for found in veth.check(stage.scope)] == ["peer's txqlen"]
+    pair.set((veth,))
+    pair.by_hand(["ip link set eth5 txqueuelen 7"], where="attachment")
+    assert [found.field for found in veth.check(pair.scope)] == ["peer's txqlen"]
 
 
-def test_what_the_kernel_says_exists_though_nothing_of_ours_does_is_told_in_its_words(stage: Stage) -> None:
-    stage.set(ROUTABLE)
+def test_what_the_kernel_says_exists_though_nothing_of_ours_does_is_told_in_its_words(
+    pair: NamespacePair,
+) -> None:
+    pair.set(ROUTABLE)
     twice = Route("fd09::/64", hops=(Hop("nl1", "fd00::2"), Hop("nl1", "fd00::2")))
-    before = stage.snapshot(twice)
+    before = pair.snapshot(twice)
     with pytest.raises(KernelError, match=r"^cannot add route fd09::/64: File exists") as refused:
-        apply(Plan((twice,)), stage.scope)
+        apply(Plan((twice,)), pair.scope)
     assert not isinstance(refused.value, Conflict)
     assert refused.value.errno == errno.EEXIST
-    assert changed(before, stage.snapshot(twice)) == []
+    assert changed(before, pair.snapshot(twice)) == []
 
 
 @pytest.mark.parametrize(
@@ -327,16 +335,16 @@ def test_what_the_kernel_says_exists_though_nothing_of_ours_does_is_told_in_its_
     ids=str,
 )
 def test_an_equal_one_that_somebody_else_made_is_kept_and_stays(
-    stage: Stage, by_hand: str, item: Address | Neighbour
+    pair: NamespacePair, by_hand: str, item: Address | Neighbour
 ) -> None:
-    stage.set(PAIR_UP)
-    stage.by_hand([by_hand])
-    assert item.apply(stage.scope) is None
-    item.remove(stage.scope)
-    assert item.check(stage.scope) == []
+    pair.set(PAIR_UP)
+    pair.by_hand([by_hand])
+    assert item.apply(pair.scope) is None
+    item.remove(pair.scope)
+    assert item.check(pair.scope) == []
 
 
-def test_elements_are_put_into_our_own_tables_only(stage: Stage) -> None:
-    stage.by_hand(["nft add table inet theirs", "nft add set inet theirs s { type ipv4_addr; }"])
+def test_elements_are_put_into_our_own_tables_only(pair: NamespacePair) -> None:
+    pair.by_hand(["nft add table inet theirs", "nft add set inet theirs s { type ipv4_addr; }"])
     with pytest.raises(Conflict):
-        NftElement("inet", "theirs", "s", ("10.0.0.1",)).apply(stage.scope)
+        NftElement("inet", "theirs", "s", ("10.0.0.1",)).apply(pair.scope)

@@ -28,10 +28,10 @@ from netloom.kernel import (
 )
 from netloom.kernel.netlink.connection import NetlinkConnection
 
+from ...fixtures.kernel import NamespacePair, changed, new_pair
 from . import listed
 from .full_rows import KEYS, text
 from .row import BOTH_UP, BRIDGE, PAIR
-from .stage import Stage, changed, staged
 
 pytestmark = pytest.mark.kernel
 
@@ -52,49 +52,51 @@ LACKING: dict[str, tuple[str, AnyObject, tuple[AnyObject, ...]]] = {
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NamespacePair]:
     (tmp_path / "own.key").write_text(text(KEYS["own.key"]))
     monkeypatch.chdir(tmp_path)
-    with staged(listed.lines) as stage:
-        yield stage
+    with new_pair(listed.lines) as pair:
+        yield pair
 
 
 @pytest.mark.parametrize(("feature", "item", "setup"), LACKING.values(), ids=LACKING.keys())
 def test_a_kernel_without_the_feature_is_told_by_its_name_and_left_as_it_was(
-    stage: Stage, feature: str, item: AnyObject, setup: tuple[AnyObject, ...]
+    pair: NamespacePair, feature: str, item: AnyObject, setup: tuple[AnyObject, ...]
 ) -> None:
-    stage.set(setup)
-    before = stage.snapshot(item)
+    pair.set(setup)
+    before = pair.snapshot(item)
     with pytest.raises(Unsupported) as refused:
-        apply(Plan((item,)), stage.scope)
+        apply(Plan((item,)), pair.scope)
     assert refused.value.feature == feature
-    assert changed(before, stage.snapshot(item)) == []
+    assert changed(before, pair.snapshot(item)) == []
 
 
 @pytest.mark.parametrize(("feature", "item", "setup"), LACKING.values(), ids=LACKING.keys())
 def test_what_a_kernel_cannot_have_is_missing_and_its_removal_fine(
-    stage: Stage, feature: str, item: AnyObject, setup: tuple[AnyObject, ...]
+    pair: NamespacePair, feature: str, item: AnyObject, setup: tuple[AnyObject, ...]
 ) -> None:
     del feature
-    stage.set(setup)
-    assert [found.what for found in item.check(stage.scope)] == ["missing"]
-    remove(Plan((item,)), stage.scope)
+    pair.set(setup)
+    assert [found.what for found in item.check(pair.scope)] == ["missing"]
+    remove(Plan((item,)), pair.scope)
 
 
-def test_a_plan_that_fails_for_a_feature_takes_back_what_it_made(stage: Stage) -> None:
-    before = stage.snapshot(PAIR)
+def test_a_plan_that_fails_for_a_feature_takes_back_what_it_made(pair: NamespacePair) -> None:
+    before = pair.snapshot(PAIR)
     with pytest.raises(Unsupported):
-        apply(Plan((*BOTH_UP, BRIDGE, BridgePort("nl1", "br1"), Up("br1"), Dummy("d1"))), stage.scope)
-    assert changed(before, stage.snapshot(PAIR)) == []
+        apply(Plan((*BOTH_UP, BRIDGE, BridgePort("nl1", "br1"), Up("br1"), Dummy("d1"))), pair.scope)
+    assert changed(before, pair.snapshot(PAIR)) == []
 
 
-def test_a_redirect_takes_what_the_kernel_has(stage: Stage) -> None:
-    stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2", classifier="auto")))
-    assert Redirect("nl1", "nl2", classifier="u32").check(stage.scope) == []
+def test_a_redirect_takes_what_the_kernel_has(pair: NamespacePair) -> None:
+    pair.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2", classifier="auto")))
+    assert Redirect("nl1", "nl2", classifier="u32").check(pair.scope) == []
 
 
-def test_what_the_kernel_lacks_is_asked_for_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2")))
+def test_what_the_kernel_lacks_is_asked_for_once(
+    pair: NamespacePair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.set((*BOTH_UP, Ingress("nl1"), Redirect("nl1", "nl2")))
     refusals: list[Refused] = []
     change = NetlinkConnection.change
 
@@ -106,13 +108,13 @@ def test_what_the_kernel_lacks_is_asked_for_once(stage: Stage, monkeypatch: pyte
             raise
 
     monkeypatch.setattr(NetlinkConnection, "change", counted)
-    stage.set((Redirect("nl1", "nl2", priority=2), Redirect("nl1", "nl2", priority=3)))
+    pair.set((Redirect("nl1", "nl2", priority=2), Redirect("nl1", "nl2", priority=3)))
     assert refusals == []
 
 
 @pytest.mark.parametrize("item", [Vlan("v7", "absent", 7), PortVlan("absent", 7), PortVlan("nl1", 7)])
-def test_what_stands_on_nothing_is_no_lack_of_a_feature(stage: Stage, item: AnyObject) -> None:
-    stage.set((PAIR,))
+def test_what_stands_on_nothing_is_no_lack_of_a_feature(pair: NamespacePair, item: AnyObject) -> None:
+    pair.set((PAIR,))
     with pytest.raises(KernelError) as refused:
-        item.apply(stage.scope)
+        item.apply(pair.scope)
     assert not isinstance(refused.value, Unsupported)
