@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from .fixtures.fork_server import close_server
 from .fullkernel.guest import INSIDE
 from .fullkernel.lane import FullKernelLane
 from .isolation import Isolation
@@ -64,6 +65,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [it for it in items if "soak" not in getattr(it, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [it for it in items if it not in others]
+
+
+def pytest_sessionfinish() -> None:
+    close_server()
 
 
 @pytest.fixture
