@@ -17,7 +17,7 @@ def add(request: Request) -> None:  # without a result of its own: the one befor
 def check(request: Request) -> None:
     with inside(request.netns), open(SYSCTL) as sysctl:
         if int(sysctl.read()) != request.config.get("from", 80):
-            raise CNIError("somebody changed which ports are low", code=100)
+            raise CNIError("another program changed which ports are low", code=100)
 
 
 if __name__ == "__main__":
