@@ -42,7 +42,7 @@ def _parsed(text: str) -> dict[str, tuple[str, int]]:
     for entry in filter(None, text.split(",")):
         name, action, count = (*entry.split(":"), "", "")[:3]
         if name not in NAMES and not name.startswith("plugin."):
-            raise ValueError(f"{VARIABLE}: there is no step {name!r}")
+            raise ValueError(f"{VARIABLE}: unknown step {name!r}")
         if action not in ("", "kill", "stop", "error") or not (count or "1").isdecimal():
             raise ValueError(f"{VARIABLE}: {entry!r} is not NAME[:kill|stop|error[:COUNT]]")
         armed[name] = (action or "kill", int(count or "1"))

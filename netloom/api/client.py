@@ -32,7 +32,7 @@ class Untrusted(NotRunning):
 
     def __init__(self, path: str, process: int, user: int) -> None:
         who = f"process {process}" if process else "a process"
-        super().__init__(f"{who} of UID {user} listens at {path}, and is no agent: agents run as root")
+        super().__init__(f"{who} of UID {user} listens at {path}, but is not an agent: agents run as root")
         self.process = process
 
 
@@ -84,7 +84,7 @@ class Connection:
         try:
             return msgspec.json.decode(self.ask("info"), type=Info)
         except msgspec.MsgspecError as cause:
-            raise AgentError(f"what listens at {self.path} is no agent of netloom: {cause}") from None
+            raise AgentError(f"the process at {self.path} is not a netloom agent: {cause}") from None
 
     def ask(self, question: str, arguments: bytes = b"") -> bytes:
         try:
@@ -92,12 +92,14 @@ class Connection:
             self._socket.sendall(encode(Head(protocol=VERSION, question=question), arguments))
             (size,) = LENGTH.unpack(self._receive(LENGTH.size))
             if not 1 <= size <= _LARGEST:
-                raise AgentError(f"what listens at {self.path} is no agent of netloom")
+                raise AgentError(f"the process at {self.path} is not a netloom agent")
             reply = self._receive(size)
         except TimeoutError:
             raise self._silent() from None
         except OSError as cause:
-            raise AgentError(f"the agent at {self.path} hung up: {cause.strerror or cause}") from None
+            raise AgentError(
+                f"the agent at {self.path} closed the connection: {cause.strerror or cause}"
+            ) from None
         if reply[0] != 0:
             raise self._refused(reply[1:])
         return reply[1:]
@@ -115,7 +117,9 @@ class Connection:
             except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
                 raise NotRunning(f"no agent answers at {self.path}") from None
             except OSError as cause:
-                raise AgentError(f"cannot ask the agent at {self.path}: {cause.strerror or cause}") from None
+                raise AgentError(
+                    f"cannot reach the agent at {self.path}: {cause.strerror or cause}"
+                ) from None
 
     def _set_patience(self) -> None:
         left = self._deadline - time.monotonic()
@@ -129,7 +133,7 @@ class Connection:
             self._set_patience()
             chunk = self._socket.recv(size - len(received))
             if not chunk:
-                raise AgentError(f"the agent at {self.path} hung up")
+                raise AgentError(f"the agent at {self.path} closed the connection")
             received += chunk
         return received
 

@@ -147,14 +147,14 @@ class Weakness(NamedTuple):
     def remedy(self) -> str:
         if self.kind == "mode" and self.is_shared:
             return (
-                f"give a path in a directory of its own: {self.place} is shared by all users; if it is "
-                f"netloom's alone, `chmod 0700 {self.place}`"
+                f"use a path in a separate directory: {self.place} is shared by all users; if only netloom "
+                f"uses it, `chmod 0700 {self.place}`"
             )
         if self.kind == "mode":
             return f"`chmod go-w {self.place}`"
         if self.kind == "link":
-            return "give the path that the link leads to, or replace it by a link of root's"
-        return f"look at what is in it, then `chown root: {self.place}`, or give a directory of root's"
+            return "use the path that the link leads to, or replace it with a link that root owns"
+        return f"check its contents, then `chown root: {self.place}`; or use a directory that root owns"
 
 
 class UntrustedPath(Exception):

@@ -78,8 +78,8 @@ def decode(frame: bytes) -> Message:
         raise ProtocolError(f"the request's head cannot be read: {cause}") from None
     if head.protocol != VERSION:
         raise ProtocolError(
-            f"the plugin speaks protocol {head.protocol}, this agent {VERSION}: "
-            "install the plugin that belongs to it with `netloom up`"
+            f"the plugin uses protocol {head.protocol}, this agent protocol {VERSION}: "
+            "`netloom up` installs the plugin that belongs to the agent"
         )
     return Message(head, frame[end:], frame)
 

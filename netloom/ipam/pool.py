@@ -229,11 +229,13 @@ def parse_pools(configs: Sequence[PoolConfig]) -> tuple[Pool, ...]:
 @lru_cache(maxsize=256)
 def _parsed(configs: tuple[PoolConfig, ...]) -> tuple[Pool, ...]:
     if not configs:
-        raise InvalidConfig('no pools: give at least one pool, such as {"cidr": "10.1.0.0/24"}')
+        raise InvalidConfig('no pools: configure at least one pool, such as {"cidr": "10.1.0.0/24"}')
     pools = tuple(map(_pool, configs))
     for one, other in pairwise(sorted(pools, key=lambda pool: (pool.family, pool.network, pool.prefix))):
         if one.family == other.family and other.network >> one.host_bits == one.network >> one.host_bits:
-            raise InvalidConfig(f"pools {one.cidr} and {other.cidr} overlap: an address must be of one pool")
+            raise InvalidConfig(
+                f"pools {one.cidr} and {other.cidr} overlap: an address must belong to one pool"
+            )
     return pools
 
 
@@ -241,11 +243,11 @@ def _pool(config: PoolConfig) -> Pool:
     packed, prefix = network_of("pool", config.cidr)
     if "/" not in config.cidr:
         raise InvalidConfig(
-            f"pool {config.cidr} has no prefix length: for the one address write {config.cidr}/{prefix}"
+            f"pool {config.cidr} has no prefix length: for a single address write {config.cidr}/{prefix}"
         )
     cidr = f"{shown_ip(packed)}/{prefix}"
     if (part := reserved_part(packed, prefix)) is not None:
-        raise InvalidConfig(f"pool {cidr} has addresses of {part}: no container can have them")
+        raise InvalidConfig(f"pool {cidr} has addresses of {part}, which containers cannot have")
     family: Family = 4 if len(packed) == 4 else 6
     whole = span(packed, prefix)
     gateway = None if config.gateway is None else gateway_of(config.gateway, cidr, packed, prefix)
@@ -290,8 +292,8 @@ def network_of(what: str, text: str) -> tuple[bytes, int]:
         packed, prefix = packed_cidr(text)
     except InvalidObject as cause:
         raise InvalidConfig(
-            f"{what} {shortened(text)!r} is no network such as 10.1.0.0/24: {cause}",
-            discreet=f"{what.rstrip(':')} is no network such as 10.1.0.0/24",
+            f"{what} {shortened(text)!r} is not a network such as 10.1.0.0/24: {cause}",
+            discreet=f"{what.rstrip(':')} is not a network such as 10.1.0.0/24",
         ) from None
     bits = len(packed) * 8
     value = int.from_bytes(packed, "big")
@@ -299,8 +301,8 @@ def network_of(what: str, text: str) -> tuple[bytes, int]:
     if value != meant:
         network = f"{shown_ip(meant.to_bytes(len(packed), 'big'))}/{prefix}"
         raise InvalidConfig(
-            f"{what} {text} has bits set behind its prefix: for the network write {network}, "
-            f"for the one address {shown_ip(packed)}/{bits}"
+            f"{what} {text} has bits set after its prefix: for the network write {network}, "
+            f"for the single address {shown_ip(packed)}/{bits}"
         )
     return packed, prefix
 
@@ -312,7 +314,7 @@ def gateway_of(text: str, cidr: str, packed: bytes, prefix: int) -> bytes:
     if len(gateway) != len(packed):
         raise InvalidConfig(f"gateway {text} is not of the family of its pool {cidr}")
     if not low <= value <= high:
-        raise InvalidConfig(f"gateway {text} is not in its pool {cidr}: give one that is, or none")
+        raise InvalidConfig(f"gateway {text} is not in its pool {cidr}: choose one that is, or omit it")
     for border, meaning in borders(len(packed), prefix, low):
         if value == border:
             raise InvalidConfig(f"gateway {text} is the {meaning} of its pool {cidr}")
@@ -343,5 +345,6 @@ def _address(what: str, text: str) -> bytes:
         return packed_ip(text)
     except InvalidObject:
         raise InvalidConfig(
-            f"{what} {shortened(text)!r} is no IP address", discreet=f"{what.rstrip(':')} is no IP address"
+            f"{what} {shortened(text)!r} is not an IP address",
+            discreet=f"{what.rstrip(':')} is not an IP address",
         ) from None

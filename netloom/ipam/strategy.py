@@ -153,7 +153,7 @@ def requested_addresses(
                 ip, _ = packed_cidr(text.strip())
             except InvalidObject:
                 raise kind(
-                    f"{way}: {shortened(text)!r} is no IP address", discreet=f"{way}: no IP address"
+                    f"{way}: {shortened(text)!r} is not an IP address", discreet=f"{way}: not an IP address"
                 ) from None
             pool_of(ip, pools, kind, f"{way}: ")
             found[ip] = None
@@ -221,8 +221,9 @@ def _by_name(ip: bytes, pool: Pool, holdings: Holdings, scope: str, now: float, 
     released = holdings.released_at(scope, ip)
     if released == HELD:
         raise Taken(
-            f"{shown_ip(ip)} was asked for by name, and {holdings.holder(scope, ip)} holds it",
-            f"ask for another, or detach who holds it; `netloom explain {shown_ip(ip)}` tells since when",
+            f"{shown_ip(ip)} was requested, but {holdings.holder(scope, ip)} holds it",
+            "request another address, or detach the container that holds it; "
+            f"`netloom explain {shown_ip(ip)}` shows since when",
         )
     if released <= since:
         return Allocation(ip, pool, None)

@@ -199,8 +199,8 @@ def network_of(request: Request) -> Network:
     if interface in _TAKEN or "%" in interface:
         raise InvalidEnvironment(
             f"interface name is {interface}",
-            "the kernel has another use for it",
-            discreet="the kernel has another use for this interface name",
+            "the kernel reserves this name",
+            discreet="the kernel reserves this interface name",
         )
     return Network(
         mode=keys.mode,
@@ -265,12 +265,12 @@ def _judged(config: dict[str, Any]) -> _Said:
     keys = _keys(config)
     if keys.ipam:
         raise UnsupportedField(
-            "unsupported field ipam", "netloom gives addresses itself: say which in `pools`"
+            "unsupported field ipam", "netloom assigns addresses itself: list their ranges in `pools`"
         )
     if keys.port_mappings:
         raise UnsupportedField(
             "unsupported field portMappings",
-            "runtimes say which ports a container gets: declare the capability `portMappings`",
+            "the runtime requests host ports: declare the capability `portMappings`",
         )
     if keys.mode not in mode_names():
         what, valid = "invalid network config: mode is", f", and must be {valid_value('mode')}"
@@ -344,7 +344,7 @@ def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
         return text, text
     if wrong.unknown:
         known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
-        text = f"{path} has a key `{shortened(wrong.unknown)}`, and may have {', '.join(known)}"
+        text = f"{path} has an unknown key `{shortened(wrong.unknown)}`; it may have {', '.join(known)}"
         return text, text
     key = next(step for step in reversed(steps) if valid_value(step))
     valid = f", and must be {valid_value(key)}" if key == steps[-1] else f"; {key} is {valid_value(key)}"
@@ -400,7 +400,7 @@ def _mac(keys: _Keys, arguments: Arguments) -> str | None:
     except InvalidObject as cause:
         raise InvalidConfig(str(cause), discreet=f"mac must be {_VALID['mac']}") from None
     if mac == "00:00:00:00:00:00":
-        raise InvalidConfig(f"{mac} is no MAC address that a link can have")
+        raise InvalidConfig(f"a link cannot have the MAC address {mac}")
     return mac or None
 
 

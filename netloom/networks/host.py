@@ -93,7 +93,7 @@ class Host(Struct, frozen=True):
         if not self.ipv6:
             return Lack(
                 f"this kernel has no IPv6, which pool {pool} needs",
-                "start it without ipv6.disable=1, or remove the pool from the network",
+                "boot it without ipv6.disable=1, or remove the pool from the network",
             )
         if self.ipv6_switch:
             return Lack(
@@ -102,9 +102,8 @@ class Host(Struct, frozen=True):
             )
         if (mtu or self.mtu) < IPV6_MTU:
             return Lack(
-                f"the host's way out, {self.uplink}, takes packets of {self.mtu} bytes, and pool {pool} "
-                f"needs {IPV6_MTU}, as all IPv6",
-                f"raise its MTU, give the network an `mtu` of {IPV6_MTU}, or remove the pool from the "
-                "network",
+                f"pool {pool} is IPv6, which needs an MTU of {IPV6_MTU}, but the host's uplink {self.uplink} "
+                f"has an MTU of {self.mtu}",
+                f"raise its MTU, set the network's `mtu` to {IPV6_MTU}, or remove the pool from the network",
             )
         return None

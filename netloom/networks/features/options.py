@@ -159,13 +159,15 @@ def masquerade_of(said: bool | MasqueradeConfig) -> MasqueradeScope | None:
         return MasqueradeScope() if said else None
     if len(said.exceptions) > _MOST_EXCEPTIONS:
         raise InvalidConfig(
-            f"ipMasq.except has {len(said.exceptions)} ranges, and may have {_MOST_EXCEPTIONS}: join some"
+            f"ipMasq.except has {len(said.exceptions)} ranges; the maximum is {_MOST_EXCEPTIONS}: merge some"
         )
     for cidr in said.exceptions:
         try:
             packed_network(cidr)
         except InvalidObject as cause:
-            raise InvalidConfig(f"ipMasq.except: {cause}", discreet="ipMasq.except has no range") from None
+            raise InvalidConfig(
+                f"ipMasq.except: {cause}", discreet="ipMasq.except has an invalid range"
+            ) from None
     if not said.ipv4 and not said.ipv6:
         return None
     return MasqueradeScope(
@@ -181,12 +183,12 @@ def _whole(cidr: str) -> str:
 
 def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
     if len(said) > _MOST_PORTS:
-        raise InvalidConfig(f"portMappings has {len(said)} ports, and may have {_MOST_PORTS}")
+        raise InvalidConfig(f"portMappings has {len(said)} ports; the maximum is {_MOST_PORTS}")
     found: dict[PortMapping, None] = {}
     for given in said:
         it = replace(given, protocol=given.protocol.lower(), host_ip=_host_ip(given.host_ip))
         if it.protocol not in _PROTOCOLS:
-            known = f"is none of {', '.join(_PROTOCOLS)}"
+            known = f"is not one of {', '.join(_PROTOCOLS)}"
             raise InvalidConfig(
                 f"portMappings: protocol {shortened(given.protocol)!r} {known}",
                 discreet=f"portMappings: protocol {known}",
@@ -205,10 +207,10 @@ def _host_ip(text: str) -> str:
         packed = packed_ip(text)
     except InvalidObject as cause:
         raise InvalidConfig(
-            f"portMappings: hostIP {cause}", discreet="portMappings: hostIP is no IP address"
+            f"portMappings: hostIP {cause}", discreet="portMappings: hostIP is not an IP address"
         ) from None
     if packed[0] in _GROUPS[len(packed)] or packed.startswith(_MAPPED):
-        raise InvalidConfig(f"portMappings: hostIP {text} is no address that a host can have")
+        raise InvalidConfig(f"portMappings: hostIP {text} is not an address that a host can have")
     return shown_ip(packed)
 
 
@@ -249,7 +251,7 @@ def limits_of(said: BandwidthCapability, runtime: BandwidthCapability | None) ->
 
 def _limit(name: str, rate: int, burst: int) -> Limit | None:
     if burst and not rate:
-        raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, and {name}Rate is not given")
+        raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, but {name}Rate is not given")
     if not rate:
         return None
     if not SLOWEST <= rate <= FASTEST:
@@ -261,7 +263,7 @@ def _limit(name: str, rate: int, burst: int) -> Limit | None:
     if burst > rate * _LONGEST_BURST:
         raise InvalidConfig(
             f"bandwidth: {name}Burst {burst} lasts over {_LONGEST_BURST} s at {name}Rate {rate}",
-            "leave it out for one that suits the rate",
+            "omit it to use a burst that suits the rate",
         )
     return Limit(rate, burst)
 
@@ -272,13 +274,13 @@ def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         path = path_of(name)
         if not is_allowed(path):
             raise InvalidConfig(
-                f"sysctl {shortened(name)!r} is none that a network may set",
-                f"the reference of networks lists them; those of the interface are of {IFNAME}",
+                f"sysctl {shortened(name)!r} is not one that a network may set",
+                f"docs/reference/keys/sysctl.md lists them; write {IFNAME} for the interface's name",
                 discreet="sysctl has a name that a network may not set",
             )
         try:
             kernel.Sysctl(path, value, on="attachment")
         except InvalidObject as cause:
-            raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has no value") from None
+            raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has an invalid value") from None
         settings[path] = value
     return tuple(settings.items())
