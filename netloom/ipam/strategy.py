@@ -221,7 +221,7 @@ def _by_name(ip: bytes, pool: Pool, holdings: Holdings, scope: str, now: float, 
     released = holdings.released_at(scope, ip)
     if released == HELD:
         raise Taken(
-            f"{shown_ip(ip)} was requested, but {holdings.holder(scope, ip)} holds it",
+            f"requested address {shown_ip(ip)} is in use by {holdings.holder(scope, ip)}",
             "request another address, or detach the container that holds it; "
             f"`netloom explain {shown_ip(ip)}` shows since when",
         )
