@@ -15,20 +15,20 @@ from .protocol import LENGTH, VERSION, Head, Info, Refusal, encode
 
 _CREDENTIALS = struct.Struct("3i")
 _LARGEST = 16 << 20
-# Between two attempts to enter a queue that is full.
+# Seconds between two attempts to connect while the socket's queue is full.
 _PAUSE = 0.01
 
 
 class AgentError(Exception):
-    """The agent could not be asked, and why."""
+    """The agent could not be reached, or refused the RPC."""
 
 
 class NotRunning(AgentError):
-    """No process listens there."""
+    """No process listens at the socket."""
 
 
 class Untrusted(NotRunning):
-    """A process of another user listens there. It is no agent: the plugin does not ask it, either."""
+    """A process of another user listens at the socket. The plugin does not contact it either."""
 
     def __init__(self, path: str, process: int, user: int) -> None:
         who = f"process {process}" if process else "a process"
@@ -36,8 +36,8 @@ class Untrusted(NotRunning):
         self.process = process
 
 
-class UnknownQuestion(AgentError):
-    """The agent is of an earlier version, which does not know what it was asked."""
+class UnknownRPC(AgentError):
+    """The agent is of an earlier version, which does not know the RPC."""
 
 
 class Silent(AgentError):
@@ -49,13 +49,13 @@ class Silent(AgentError):
 
 
 class _ForPlugin(msgspec.Struct):
-    """CNI's error, with which an agent answers what is no request."""
+    """The CNI error with which an agent answers an invalid request."""
 
     msg: str
 
 
 class Connection:
-    """A connection to the agent at `path`. All answers have to come within `timeout` seconds."""
+    """A connection to the agent at `path`. All answers must arrive within `timeout` seconds."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.path = path
@@ -67,7 +67,7 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
-        # The process that listens. 0: one that cannot be seen from this PID namespace.
+        # The listening process. 0: it is in another PID namespace.
         process, user, _ = _CREDENTIALS.unpack(credentials)
         if not is_trusted_user(user):
             self._socket.close()
@@ -86,10 +86,10 @@ class Connection:
         except msgspec.MsgspecError as cause:
             raise AgentError(f"the process at {self.path} is not a netloom agent: {cause}") from None
 
-    def ask(self, question: str, arguments: bytes = b"") -> bytes:
+    def ask(self, rpc: str, arguments: bytes = b"") -> bytes:
         try:
             self._set_patience()
-            self._socket.sendall(encode(Head(protocol=VERSION, question=question), arguments))
+            self._socket.sendall(encode(Head(protocol=VERSION, question=rpc), arguments))
             (size,) = LENGTH.unpack(self._receive(LENGTH.size))
             if not 1 <= size <= _LARGEST:
                 raise AgentError(f"the process at {self.path} is not a netloom agent")
@@ -146,8 +146,8 @@ class Connection:
         before = f"the agent at {self.path} refused"
         with suppress(msgspec.MsgspecError):
             refusal = msgspec.json.decode(output, type=Refusal)
-            kind = UnknownQuestion if refusal.code is None else AgentError
+            kind = UnknownRPC if refusal.code is None else AgentError
             return kind(f"{before}: {refusal.error}")
-        with suppress(msgspec.MsgspecError):  # what is no request is answered as the plugin is
+        with suppress(msgspec.MsgspecError):  # an invalid request is answered as if the plugin had sent it
             return AgentError(f"{before}: {msgspec.json.decode(output, type=_ForPlugin).msg}")
         return AgentError(f"{before}: {output.decode(errors='replace')[:200]}")

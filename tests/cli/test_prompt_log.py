@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from netloom.api.client import Connection, UnknownQuestion
+from netloom.api.client import Connection, UnknownRPC
 from netloom.ops.node.namespaces import last_sign
 
 from ..fixtures.machine import Machine, up_to_date
@@ -105,7 +105,7 @@ def test_a_question_that_an_agent_does_not_know_is_told_from_one_that_it_could_n
     machine: Machine,
 ) -> None:
     """As one of an earlier version does not know `settle`, and need not be complained of."""
-    with Connection(str(machine.node.socket), 20) as connection, pytest.raises(UnknownQuestion):
+    with Connection(str(machine.node.socket), 20) as connection, pytest.raises(UnknownRPC):
         connection.ask("anything")
 
 
