@@ -59,7 +59,7 @@ class Host(Struct, frozen=True):
         return self.addresses.union(self.neighbours) if self.neighbours else self.addresses
 
     def taken(self, own: str = "") -> frozenset[bytes]:
-        """Returns all addresses that are not assigned, except those routed to `own`, the link to be recreated."""
+        """Returns all unavailable addresses, except those routed to `own`, a link to be recreated."""
         return self.reserved | self.orphaned(own) if self.orphans else self.reserved
 
     def orphaned(self, own: str = "") -> frozenset[bytes]:
