@@ -194,11 +194,11 @@ def test_that_nothing_happened_is_said(machine: Machine) -> None:
 
 def test_what_to_do_next_names_no_files_where_there_are_none(machine: Machine) -> None:
     with_files = explained(machine, "nobody")["findings"][0]
-    assert "names the file" in with_files["next"]
+    assert "names the first network file" in with_files["next"]
     machine.conflist.unlink()
     without = explained(machine, "nobody")["findings"][0]
     assert without["code"] == "never-asked"
-    assert "names the file" not in without["next"]
+    assert "names the first network file" not in without["next"]
     assert "netloom up" in without["next"]
 
 
