@@ -1,12 +1,12 @@
-"""Named steps at which a test can end this process, stop it, or let the step fail.
+"""Failpoints: named steps at which a test can kill this process, stop it, or make the step fail.
 
     NETLOOM_FAILPOINT=add.reserved            SIGKILL when the step is reached
     NETLOOM_FAILPOINT=add.reserved:stop       SIGSTOP
     NETLOOM_FAILPOINT=add.reserved:error      an unexpected error
-    NETLOOM_FAILPOINT=add.reserved:kill:3     not before the third time
+    NETLOOM_FAILPOINT=add.reserved:kill:3     SIGKILL at the third time
 
-They are in every build, since what is tested must be what runs; one that is not named costs the look-up
-in an empty table.
+They are in every build, since tests must run the code that users run. A failpoint that is not named costs a
+look-up in an empty dict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 
 VARIABLE = "NETLOOM_FAILPOINT"
 
-# Every step there is, in the order in which an operation reaches them.
+# Every failpoint, in the order in which an operation reaches them.
 NAMES = (
     "recovery.locked", "recovery.boot", "recovery.orphans", "recovery.node", "recovery.intent",
     "recovery.intents", "recovery.row", "recovery.row-removed", "recovery.rows", "recovery.done",
@@ -34,7 +34,7 @@ NAMES = (
 
 
 class FailpointReached(RuntimeError):
-    """A step failed because the environment said so."""
+    """A step failed because `NETLOOM_FAILPOINT` names it."""
 
 
 def _parsed(text: str) -> dict[str, tuple[str, int]]:
@@ -42,7 +42,7 @@ def _parsed(text: str) -> dict[str, tuple[str, int]]:
     for entry in filter(None, text.split(",")):
         name, action, count = (*entry.split(":"), "", "")[:3]
         if name not in NAMES and not name.startswith("plugin."):
-            raise ValueError(f"{VARIABLE}: there is no step {name!r}")
+            raise ValueError(f"{VARIABLE}: unknown step {name!r}")
         if action not in ("", "kill", "stop", "error") or not (count or "1").isdecimal():
             raise ValueError(f"{VARIABLE}: {entry!r} is not NAME[:kill|stop|error[:COUNT]]")
         armed[name] = (action or "kill", int(count or "1"))
@@ -53,7 +53,7 @@ _armed = _parsed(os.environ.get(VARIABLE, ""))
 
 
 def failpoint(name: str) -> None:
-    """Marks a step that a test can name."""
+    """Marks a step at which a test can make the process fail."""
     if name in _armed:
         _act(name)
 
@@ -69,4 +69,4 @@ def _act(name: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         del _armed[name]
     if action == "error":
-        raise FailpointReached(f"the step {name} failed, because {VARIABLE} says so")
+        raise FailpointReached(f"the step {name} failed because {VARIABLE} names it")

@@ -1,4 +1,4 @@
-"""Awaiting an answer that another thread has."""
+"""Awaiting a future of another thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def until_done(answer: Future[Any]) -> None:
-    """Lets the event loop go on until the answer is there; neither takes it nor cancels it."""
+    """Waits until the future is done without blocking the event loop. It never cancels the future."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -19,7 +19,7 @@ async def until_done(answer: Future[Any]) -> None:
             answered.set_result(None)
 
     def wake(_: Future[Any]) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and nothing awaits
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits
             loop.call_soon_threadsafe(ring)
 
     answer.add_done_callback(wake)

@@ -1,4 +1,4 @@
-"""What programs exchange: documents, findings, the control protocol and its client, paths.
+"""The interface for programs: findings, the catalogue, the control protocol and its client, paths.
 
-It needs msgspec and the CNI library alone, so that a client starts fast.
+It may only import msgspec and the CNI library, so that a client starts fast.
 """

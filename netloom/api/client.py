@@ -15,29 +15,29 @@ from .protocol import LENGTH, VERSION, Head, Info, Refusal, encode
 
 _CREDENTIALS = struct.Struct("3i")
 _LARGEST = 16 << 20
-# Between two attempts to enter a queue that is full.
+# Seconds between two attempts to connect while the socket's queue is full.
 _PAUSE = 0.01
 
 
 class AgentError(Exception):
-    """The agent could not be asked, and why."""
+    """The agent could not be reached, or refused the RPC."""
 
 
 class NotRunning(AgentError):
-    """No process listens there."""
+    """No process listens at the socket."""
 
 
 class Untrusted(NotRunning):
-    """A process of another user listens there. It is no agent: the plugin does not ask it, either."""
+    """A process of another user listens at the socket. The plugin does not contact it either."""
 
     def __init__(self, path: str, process: int, user: int) -> None:
         who = f"process {process}" if process else "a process"
-        super().__init__(f"{who} of UID {user} listens at {path}, and is no agent: agents run as root")
+        super().__init__(f"{who} of UID {user} listens at {path}, but is not an agent: agents run as root")
         self.process = process
 
 
-class UnknownQuestion(AgentError):
-    """The agent is of an earlier version, which does not know what it was asked."""
+class UnknownRPC(AgentError):
+    """The agent is of an earlier version, which does not know the RPC."""
 
 
 class Silent(AgentError):
@@ -49,13 +49,13 @@ class Silent(AgentError):
 
 
 class _ForPlugin(msgspec.Struct):
-    """CNI's error, with which an agent answers what is no request."""
+    """The CNI error with which an agent answers an invalid request."""
 
     msg: str
 
 
 class Connection:
-    """A connection to the agent at `path`. All answers have to come within `timeout` seconds."""
+    """A connection to the agent at `path`. All answers must arrive within `timeout` seconds."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.path = path
@@ -67,7 +67,7 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
-        # The process that listens. 0: one that cannot be seen from this PID namespace.
+        # The listening process. 0: it is in another PID namespace.
         process, user, _ = _CREDENTIALS.unpack(credentials)
         if not is_trusted_user(user):
             self._socket.close()
@@ -84,20 +84,22 @@ class Connection:
         try:
             return msgspec.json.decode(self.ask("info"), type=Info)
         except msgspec.MsgspecError as cause:
-            raise AgentError(f"what listens at {self.path} is no agent of netloom: {cause}") from None
+            raise AgentError(f"the process at {self.path} is not a netloom agent: {cause}") from None
 
-    def ask(self, question: str, arguments: bytes = b"") -> bytes:
+    def ask(self, rpc: str, arguments: bytes = b"") -> bytes:
         try:
             self._set_patience()
-            self._socket.sendall(encode(Head(protocol=VERSION, question=question), arguments))
+            self._socket.sendall(encode(Head(protocol=VERSION, question=rpc), arguments))
             (size,) = LENGTH.unpack(self._receive(LENGTH.size))
             if not 1 <= size <= _LARGEST:
-                raise AgentError(f"what listens at {self.path} is no agent of netloom")
+                raise AgentError(f"the process at {self.path} is not a netloom agent")
             reply = self._receive(size)
         except TimeoutError:
             raise self._silent() from None
         except OSError as cause:
-            raise AgentError(f"the agent at {self.path} hung up: {cause.strerror or cause}") from None
+            raise AgentError(
+                f"the agent at {self.path} closed the connection: {cause.strerror or cause}"
+            ) from None
         if reply[0] != 0:
             raise self._refused(reply[1:])
         return reply[1:]
@@ -115,7 +117,9 @@ class Connection:
             except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
                 raise NotRunning(f"no agent answers at {self.path}") from None
             except OSError as cause:
-                raise AgentError(f"cannot ask the agent at {self.path}: {cause.strerror or cause}") from None
+                raise AgentError(
+                    f"cannot reach the agent at {self.path}: {cause.strerror or cause}"
+                ) from None
 
     def _set_patience(self) -> None:
         left = self._deadline - time.monotonic()
@@ -129,7 +133,7 @@ class Connection:
             self._set_patience()
             chunk = self._socket.recv(size - len(received))
             if not chunk:
-                raise AgentError(f"the agent at {self.path} hung up")
+                raise AgentError(f"the agent at {self.path} closed the connection")
             received += chunk
         return received
 
@@ -142,8 +146,8 @@ class Connection:
         before = f"the agent at {self.path} refused"
         with suppress(msgspec.MsgspecError):
             refusal = msgspec.json.decode(output, type=Refusal)
-            kind = UnknownQuestion if refusal.code is None else AgentError
+            kind = UnknownRPC if refusal.code is None else AgentError
             return kind(f"{before}: {refusal.error}")
-        with suppress(msgspec.MsgspecError):  # what is no request is answered as the plugin is
+        with suppress(msgspec.MsgspecError):  # an invalid request is answered as if the plugin had sent it
             return AgentError(f"{before}: {msgspec.json.decode(output, type=_ForPlugin).msg}")
         return AgentError(f"{before}: {output.decode(errors='replace')[:200]}")

@@ -1,6 +1,6 @@
-"""What is not as it should be on a node: the same shape from `status`, `doctor`, `check` and `explain`.
+"""Findings: problems on a node, in the same shape from `status`, `doctor`, `check` and `explain`.
 
-`code` is for programs, and the name of a page in the catalogue; `text` and `next` are for people.
+`code` is for programs and names an entry of the catalogue; `text` and `next` are for people.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-# An error keeps something from working, or has already; a warning may.
+# An error prevents something from working, or already has; a warning may.
 Severity: TypeAlias = Literal["error", "warning"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong. `subject` is what it is about: an attachment, a path, a link, a network.
+    """One problem. `subject` is what it is about: an attachment, a path, a link, a network.
 
-    `fix` is what `netloom doctor --fix` would do about it; empty if that is for a person to decide.
+    `fix` is what `netloom doctor --fix` would do about it; empty if a person has to decide.
     """
 
     code: str
@@ -29,12 +29,12 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     @property
     def see(self) -> str:
-        """How to read more about it."""
+        """The command that explains the finding."""
         return f"netloom explain {self.code}"
 
 
 def remedy_of(code: str) -> str:
-    """What the catalogue says to do about it. A node that is well never loads that."""
+    """Returns the catalogue's remedy. The catalogue is only loaded when there is a finding."""
     from .catalogue import ENTRIES
 
     return ENTRIES[code].remedy

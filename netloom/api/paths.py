@@ -1,8 +1,7 @@
-"""Where netloom keeps its files on a node, and whether a directory's path is root's alone.
+"""Where netloom keeps its files on a node, and whether only root can change the path of a directory.
 
-A user who can change a directory above another changes what is below. The plugin judges the socket's
-directory in the same way (`plugin/trust.c`), and does not ask an agent that another user could have put
-there.
+A user who can change a directory controls everything below it. The plugin checks the socket's directory by
+the same rules (`plugin/trust.c`), and does not contact an agent that another user could have placed there.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ ORPHANS = "orphans.json"
 
 
 class Place(NamedTuple):
-    """Where an agent keeps its state, where it listens, and where runtimes look for networks.
+    """The directories and the socket of an agent, and the directories of runtimes.
 
-    `plugin_dir` is where an operator looks for the plugin; None: wherever it was installed.
+    `plugin_dir` is where to look for the plugin; None: every directory in which it was installed.
     """
 
     state_dir: str = DEFAULT_STATE_DIR
@@ -50,7 +49,7 @@ class Place(NamedTuple):
 
     @property
     def earlier_log(self) -> str:
-        """Where a log is moved that has grown large."""
+        """The path to which a large log is rotated."""
         return f"{self.log}.1"
 
     @property
@@ -63,9 +62,9 @@ class Place(NamedTuple):
 
     @property
     def state_files(self) -> tuple[str, ...]:
-        """Every file that an agent or `netloom up` writes in the state directory, but copies of the journal.
+        """Every file that an agent or `netloom up` writes in the state directory, except journal copies.
 
-        In the order in which a purge removes them: what tells of the others is last.
+        A purge removes them in this order: the receipt, which lists the others, is last.
         """
         return (
             f"{self.journal}-wal",
@@ -97,34 +96,34 @@ def journal_of(state_dir: str) -> str:
 
 
 def receipt_of(state_dir: str) -> str:
-    """What `netloom up` installed on this node."""
+    """The list of files that `netloom up` installed on this node."""
     return os.path.join(state_dir, RECEIPT)
 
 
 def networks_of(state_dir: str) -> str:
-    """Copies of the files of networks that this node needs."""
+    """Copies of the network files that this node needs."""
     return os.path.join(state_dir, NETWORKS)
 
 
 def orphans_of(state_dir: str) -> str:
-    """What links have that no attachment in the journal has."""
+    """The services of orphaned links, which no attachment in the journal has."""
     return os.path.join(state_dir, ORPHANS)
 
 
 def intents_of(socket: str) -> str:
-    """The directory of DELs that wait for an agent."""
+    """The directory of queued DELs."""
     return os.path.join(os.path.dirname(socket), "intents")
 
 
-# As many symbolic links as the kernel follows.
+# The number of symbolic links that the kernel follows.
 _LINKS = 40
-# The owner that the kernel shows for users whom this user namespace does not have; the host's root is one.
+# The owner that the kernel shows for users outside this user namespace, such as the host's root.
 _OVERFLOW = 65534
 _BY_OTHERS = 0o022
 
 
 class Weakness(NamedTuple):
-    """Where another user could change what a path leads to. `is_own`: in the directory itself, not above."""
+    """A place where another user could change a path. `is_own`: the directory itself, not one above it."""
 
     place: str
     kind: Literal["owner", "mode", "link"]
@@ -140,21 +139,21 @@ class Weakness(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is open to others on purpose, as /tmp is."""
+        """Whether it is writable by others on purpose, such as /tmp."""
         return bool(self.mode & stat.S_ISVTX)
 
     @property
     def remedy(self) -> str:
         if self.kind == "mode" and self.is_shared:
             return (
-                f"give a path in a directory of its own: {self.place} is shared by all users; if it is "
-                f"netloom's alone, `chmod 0700 {self.place}`"
+                f"use a path in a separate directory: {self.place} is shared by all users; if only netloom "
+                f"uses it, `chmod 0700 {self.place}`"
             )
         if self.kind == "mode":
             return f"`chmod go-w {self.place}`"
         if self.kind == "link":
-            return "give the path that the link leads to, or replace it by a link of root's"
-        return f"look at what is in it, then `chown root: {self.place}`, or give a directory of root's"
+            return "use the path that the link leads to, or replace it with a link that root owns"
+        return f"check its contents, then `chown root: {self.place}`; or use a directory that root owns"
 
 
 class UntrustedPath(Exception):
@@ -166,10 +165,10 @@ class UntrustedPath(Exception):
 
 
 def weakness_of(directory: str) -> Weakness | None:
-    """The first place in its path that another user could change; None if only root, or we, can.
+    """Returns the first place in the path that another user could change; None if only root, or we, can.
 
-    A sticky directory is safe for what is root's in it, as /tmp is for a directory of root's; the directory
-    itself has to be closed to others all the same. What is missing is not judged: who makes it owns it.
+    A sticky directory above, such as /tmp, is safe if root owns the entry in it; the directory itself must
+    not be writable by others. Missing parts are not checked: the user who creates them owns them.
     """
     place, found = "/", os.lstat("/")
     names = _names(directory)
@@ -207,7 +206,7 @@ def _names(path: str) -> list[str]:
 
 
 def _open_to_others(place: str, found: os.stat_result, *, sticky: bool) -> Weakness | None:
-    """`sticky`: that only owners may rename in it is enough."""
+    """With `sticky`, a sticky directory is accepted: only owners may rename its entries."""
     if not found.st_mode & _BY_OTHERS or (sticky and found.st_mode & stat.S_ISVTX):
         return None
     return Weakness(place, "mode", found.st_uid, stat.S_IMODE(found.st_mode))
@@ -223,16 +222,16 @@ def _is_trusted(owner: int, *, strict: bool = False) -> bool:
 
 
 def _is_in_user_namespace() -> bool:
-    """Whether it is not the first one, which has all users."""
+    """Whether this is not the initial user namespace, which has all users."""
     with suppress(OSError, ValueError), open("/proc/self/uid_map") as file:
         return [int(it) for it in file.read().split()] != [0, 0, 2**32 - 1]
     return False
 
 
 def close_to_others(directory: str) -> bool:
-    """Takes the right to write from others, where the directory is root's or ours. Whether it is closed now.
+    """Removes the write permission of others, if root or we own the directory. Returns whether it succeeded.
 
-    Not in one that is sticky: others need that one.
+    It leaves sticky directories alone, since other users need them.
     """
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -251,7 +250,7 @@ def close_to_others(directory: str) -> bool:
 
 
 def weakness_left(directory: str) -> Weakness | None:
-    """The same as `weakness_of`, when what we may repair ourselves is repaired."""
+    """Returns `weakness_of` after repairing what we may repair ourselves."""
     weak = weakness_of(directory)
     if weak is None or not weak.is_own or weak.kind != "mode" or not close_to_others(directory):
         return weak
@@ -259,7 +258,7 @@ def weakness_left(directory: str) -> Weakness | None:
 
 
 def require_trusted(what: str, directory: str) -> None:
-    """Raises `UntrustedPath`. `what` names the directory, as the middle of a sentence."""
+    """Raises `UntrustedPath`. `what` names the directory in the middle of a sentence."""
     weak = weakness_left(directory)
     if weak is not None:
         raise UntrustedPath(what, weak)

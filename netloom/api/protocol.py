@@ -1,4 +1,4 @@
-"""What the agent's clients exchange with it: requests of the plugin, and documents of RPCs."""
+"""The protocol between the agent and its clients: the plugin's requests and the documents of RPCs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LENGTH = Packing("!I")
 
 
 class ProtocolError(Exception):
-    """The other side does not speak as agreed."""
+    """The other side violates the protocol."""
 
 
 class Head(Struct, frozen=True):
-    """`sent` is nanoseconds since boot. `question` is asked by the command line, not by the plugin."""
+    """`sent` is nanoseconds since boot. `question` names the RPC of a command; the plugin sends none."""
 
     protocol: int
     environment: Mapping[str, str] = {}
@@ -39,7 +39,7 @@ class Head(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """A request, without its descriptor."""
+    """A request without its file descriptor."""
 
     head: Head
     body: bytes
@@ -55,7 +55,7 @@ class Reply(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):
-    """The answer to a question that failed. Without a `code`, the agent does not know the question."""
+    """The answer to an RPC that failed. Without a `code`, the agent does not know the RPC."""
 
     error: str
     code: int | None = None
@@ -65,7 +65,7 @@ _head = msgspec.json.Decoder(Head)
 
 
 def decode(frame: bytes) -> Message:
-    """A request without its first length, as it is sent and as intents are kept."""
+    """Decodes a request without its first length: as it is sent, and as intents are stored."""
     if len(frame) < LENGTH.size:
         raise ProtocolError("the request is too short")
     (size,) = LENGTH.unpack_from(frame)
@@ -78,26 +78,26 @@ def decode(frame: bytes) -> Message:
         raise ProtocolError(f"the request's head cannot be read: {cause}") from None
     if head.protocol != VERSION:
         raise ProtocolError(
-            f"the plugin speaks protocol {head.protocol}, this agent {VERSION}: "
-            "install the plugin that belongs to it with `netloom up`"
+            f"the plugin uses protocol {head.protocol}, this agent protocol {VERSION}: "
+            "`netloom up` installs the plugin that belongs to the agent"
         )
     return Message(head, frame[end:], frame)
 
 
 def encode(head: Head, body: bytes = b"") -> bytes:
-    """A request as it is sent."""
+    """Encodes a request for the socket."""
     encoded = msgspec.json.encode(head)
     return LENGTH.pack(LENGTH.size + len(encoded) + len(body)) + LENGTH.pack(len(encoded)) + encoded + body
 
 
 SUFFIX = ".del"
 
-# Too large, a directory, a FIFO: no plugin has written that.
+# Too large, a directory, a FIFO: the plugin writes no such file.
 _NO_REQUEST = (errno.EFBIG, errno.EISDIR, errno.EINVAL)
 
 
 def read_intent(path: str) -> Message:
-    """Raises `ProtocolError` for what is no request, and OSError for what cannot be read now."""
+    """Raises `ProtocolError` if the file is not a request, and OSError if it cannot be read now."""
     try:
         return decode(read_document(path, limit=REQUEST_MAX))
     except OSError as cause:
@@ -107,7 +107,7 @@ def read_intent(path: str) -> Message:
 
 
 def waiting(directory: str) -> list[str]:
-    """The files, the oldest first; none of a directory that others can write to, as for the plugin."""
+    """Returns the queued files, the oldest first; an empty list if others can write to the directory."""
     try:
         status = os.stat(directory, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -136,32 +136,32 @@ class Info(Struct, frozen=True, kw_only=True):
     socket: str = ""
     boot_id: str = ""
     mtu: int = 0
-    # Which nft table it lays down: another one is of another netloom, whatever its version says.
+    # The edition of its nft table. Two agents with different editions differ, whatever `version` says.
     table: str = ""
     started: float = 0.0
     attachments: Mapping[str, int] = {}
     intents: int = 0
     under_way: int = 0
     troubles: Sequence[str] = ()
-    # The same, for programs.
+    # The same problems as `troubles`, for programs.
     findings: Sequence[Finding] = ()
-    # Whether the file at its path is the one that the agent writes.
+    # Whether the file at the journal's path is the one to which the agent writes.
     has_journal: bool = True
-    # If it is not: the file or the copy that has all of the journal; empty: there is no such file.
+    # If not: the file or copy that has the whole journal; empty: there is none.
     journal_at: str = ""
-    # Links that are not in the journal, each with its addresses, which stay reserved.
+    # Orphaned links with their addresses, which stay reserved.
     orphans: Mapping[str, Sequence[str]] = {}
     counters: Mapping[str, int] = {}
 
 
-# What an attachment is named by: network, container, interface.
+# The key of an attachment: network, container, interface.
 Key = tuple[str, str, str]
 
 AT_A_TIME = 50
 
 
 class RepairRequest(Struct, frozen=True):
-    """Which attachments; and whether a link may be recreated, which ends its container's connections."""
+    """`recreate` permits recreating links, which ends their containers' connections."""
 
     keys: Sequence[Key] = ()
     recreate: bool = False
@@ -170,14 +170,14 @@ class RepairRequest(Struct, frozen=True):
 class RepairedAttachment(
     Struct, frozen=True, kw_only=True, rename={"put_back": "putBack", "set_right": "setRight"}
 ):
-    """What was done about one attachment."""
+    """The result of repairing one attachment."""
 
     attachment: Annotated[str, Meta(description="as network/container/interface")]
-    put_back: Annotated[list[str], Meta(description="objects that were missing, and are there again")]
-    set_right: Annotated[list[str], Meta(description="objects that were changed, and are as planned again")]
+    put_back: Annotated[list[str], Meta(description="missing objects that were created again")]
+    set_right: Annotated[list[str], Meta(description="changed objects that were restored")]
     recreated: Annotated[bool, Meta(description="whether its link was recreated")]
-    left: Annotated[list[str], Meta(description="what is still not as planned, each in words")]
-    error: Annotated[str, Meta(description="why nothing could be done; empty if it could")]
+    left: Annotated[list[str], Meta(description="differences from the plan that remain, as text")]
+    error: Annotated[str, Meta(description="why the repair failed; empty if it did not fail")]
 
     @property
     def changed(self) -> bool:
@@ -185,7 +185,7 @@ class RepairedAttachment(
 
 
 class RepairAnswer(Struct, frozen=True):
-    """`table` is whether the node's nft table had to be laid down again."""
+    """`table` is whether the node's nft table had to be created again."""
 
     table: bool
     repaired: list[RepairedAttachment]

@@ -1,29 +1,29 @@
-"""Values as people read them, safe for a terminal and for JSON."""
+"""Values as text for people, safe for a terminal and for JSON."""
 
 from __future__ import annotations
 
 import re
 import socket
 
-# How much of a container's ID tables show, and what IDs look like that runtimes make.
+# How many characters of a container ID tables show, and the pattern of IDs that runtimes generate.
 _SHOWN = 12
 _MADE = re.compile(r"[0-9a-f]{32,}")
 
 
 def printable(text: str) -> str:
-    """Untrusted text without characters that would control a terminal; line breaks stay."""
+    """Escapes characters of untrusted text that would control a terminal, except line breaks and tabs."""
     if text.isprintable():
         return text
     return "".join(it if it.isprintable() or it in "\n\t" else ascii(it)[1:-1] for it in text)
 
 
 def printable_line(text: str) -> str:
-    """The same on one line: a file's name may have line breaks in it."""
+    """The same on one line: a file name may contain line breaks."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def encodable(value: object) -> object:
-    """A document whose strings can be JSON: file names may hold bytes that are no text."""
+    """Makes a document's strings valid for JSON: file names may have bytes that are not UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
@@ -34,12 +34,12 @@ def encodable(value: object) -> object:
 
 
 def shown_ip(packed: bytes) -> str:
-    """An address, as the journal keeps it. The kernel's own function would bring all of the kernel along."""
+    """Formats a packed address. `kernel.values.shown_ip` would import the whole kernel package."""
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
 def age(seconds: float) -> str:
-    """How long something has been so, as people say it: rounded down, and from a day on in days and hours.
+    """Formats an age, rounded down; from a day on in days and hours.
 
     >>> age(59.9), age(3600), age(86399), age(273600), age(172800)
     ('59s', '60m', '23h', '3d 4h', '2d')
@@ -52,7 +52,7 @@ def age(seconds: float) -> str:
 
 
 def short_id(container_id: str) -> str:
-    """The beginning of one that a runtime made, which tells it from others; what somebody chose stays whole.
+    """Shortens a container ID that a runtime generated. An ID that a user chose stays whole.
 
     >>> short_id("3f2a9c" * 11), short_id("netloom-kept-7-client")
     ('3f2a9c3f2a9c', 'netloom-kept-7-client')
@@ -61,7 +61,7 @@ def short_id(container_id: str) -> str:
 
 
 def for_shell(word: str) -> str:
-    r"""A word as somebody can copy it to bash; what would steer a terminal is written out.
+    r"""Quotes a word for bash. Characters that would control a terminal are escaped.
 
     >>> for_shell("shop/api-0"), for_shell("two words"), for_shell("\x1b[31m")
     ('shop/api-0', "'two words'", "$'\\x1b[31m'")
@@ -80,7 +80,7 @@ def _written(it: str) -> str:
 
 
 def _bytes(it: str) -> bytes:
-    """Bytes that are no text come from the command line as halves of characters."""
+    """Bytes of the command line that are not UTF-8 arrive as surrogates."""
     try:
         return it.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

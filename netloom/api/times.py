@@ -1,7 +1,7 @@
 """Times as people write and read them: `02:13`, `2026-11-16 02:13`, with a zone, or `10m ago`; and durations.
 
-Also as our JSON has them, in seconds since 1970: `@1700000000.5`, or without the sign. A time without a zone
-is in the zone of this machine, as is every time that a command shows.
+Seconds since 1970, as in netloom's JSON, are also accepted: `@1700000000.5`, or without the sign. A time
+without a zone is in the zone of this machine, as is every time that a command shows.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)")
 _DURATION = re.compile(rf"(?:{_PART.pattern}\s*)+")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?")
-# A number with fewer digits may be a clock or a day.
+# A number with fewer digits could be a clock time or a date.
 _SECONDS = re.compile(r"\d{9,11}(?:\.\d*)?", re.ASCII)
 
 
 def time_at(text: str, now: float) -> float | None:
-    """The time that a text means; None if it is no time. A clock alone means the last such time before `now`.
+    """Parses a time; None if it is invalid. A clock time alone is the last such time before `now`.
 
     >>> time_at("1h30m ago", 10000.0), time_at("@5000.5", 10000.0), time_at("1700000000.5", 0.0)
     (4600.0, 5000.5, 1700000000.5)
@@ -39,7 +39,7 @@ def time_at(text: str, now: float) -> float | None:
 
 
 def duration_of(text: str) -> float | None:
-    """Seconds; None if the text is no duration.
+    """Parses a duration into seconds; None if it is invalid.
 
     >>> duration_of("1h 30m"), duration_of("500ms"), duration_of("ten")
     (5400.0, 0.5, None)
@@ -64,7 +64,7 @@ def _latest(clock: re.Match[str], now: float) -> float | None:
         return None
     fraction = int((clock[4] or "0").ljust(6, "0"))
     today = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=second, microsecond=fraction)
-    # By the calendar, and not by 86,400 seconds: a day may have 23 hours.
+    # One calendar day, not 86,400 seconds: a day may have 23 hours.
     meant = today if today.timestamp() <= now else today - timedelta(days=1)
     return meant.timestamp()
 
@@ -77,6 +77,6 @@ def _on_the_calendar(words: str) -> float | None:
 
 
 def shown(at: float, *, precise: bool = False) -> str:
-    """As the clock of this machine showed it."""
+    """Formats a time in the zone of this machine."""
     whole = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     return f"{whole}.{int(at * 1000) % 1000:03}" if precise else whole

@@ -1,8 +1,8 @@
-"""Addresses for attachments: which a network may give, which are free, which one it shall be.
+"""IPAM: which addresses a network may assign, which are free, and which one an attachment gets.
 
-Functions over values. What is held and what rests is asked of `Holdings`, which the journal answers
-inside of a transaction; nothing here opens, waits or remembers. Whatever goes wrong is an exception
-that ends that transaction, so a half-given set of addresses does not exist.
+These are functions over values. `Holdings`, which the journal implements within a transaction, knows which
+addresses are held and which rest; nothing here does I/O, waits or keeps state. An exception rolls the
+transaction back, so an attachment gets either all of its addresses or none.
 """
 
 from .holdings import FREE, HELD, Holdings, SqlHoldings

@@ -1,4 +1,4 @@
-"""Who holds which address of a pool: the rows and their SQL."""
+"""Holdings: which addresses of a pool are held or rest, and their SQL."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MOVE = (
 
 
 class SqlHoldings:
-    """Reads and moves cursors within whatever transaction the connection is in.
+    """Reads holdings and moves cursors within the connection's current transaction.
 
-    `others` are addresses in use that no table knows of, such as the host's own; `orphaned` are those of them
-    that links without an attachment have.
+    `others` are addresses in use that are not in the journal, such as the host's own; `orphaned` are those of
+    them that orphaned links have.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SqlHoldings:
             yield ip, HELD
 
     def _others_in(self, low: bytes, high: bytes) -> list[bytes]:
-        """Of a range, in order."""
+        """Returns the `others` in a range, in order."""
         return sorted(ip for ip in self._others if len(ip) == len(low) and low <= ip <= high)
 
     def cursor(self, scope: str, pool: str) -> bytes | None:
@@ -104,47 +104,46 @@ class SqlHoldings:
         self._execute(_MOVE, (scope, pool, ip))
 
 
-# When an address was released: for one that is held, and for one that was never given.
+# The release times of an address that is held, and of one that was never assigned.
 HELD = math.inf
 FREE = -math.inf
 
 
 class Holdings(Protocol):
-    """The addresses of every scope, inside of one transaction.
+    """The addresses of every scope, within one transaction.
 
-    A moment is a number of seconds since boot. An address that was released rests; whether for long
-    enough is the caller's business. A range has both its ends, which are of one family, and only
-    addresses of that family are in it.
+    Times are seconds since boot. A released address rests; the caller decides for how long. A range includes
+    both of its ends, which have the same family, and contains only addresses of that family.
     """
 
     def released_at(self, scope: str, ip: bytes) -> float:
-        """`HELD`, `FREE`, or the moment of its release."""
+        """Returns `HELD`, `FREE`, or the time of the release."""
 
     def holder(self, scope: str, ip: bytes) -> str:
-        """Who has an address that is `HELD`, for people: an attachment, or "the host itself"."""
+        """Names the holder of a `HELD` address for people: an attachment, or "the host itself"."""
 
     def tally(self, scope: str, low: bytes, high: bytes, since: float) -> tuple[int, int]:
-        """How many of a range are held, and how many were released after a moment."""
+        """Counts the addresses of a range that are held, and those released after `since`."""
 
     def orphaned(self, scope: str, low: bytes, high: bytes) -> int:
-        """How many of those of a range that are held are so by links without an attachment."""
+        """Counts the held addresses of a range that only orphaned links hold."""
 
     def longest_resting(self, scope: str, low: bytes, high: bytes) -> tuple[float, bytes] | None:
-        """The released address of a range that was released first, and when."""
+        """Returns the address of a range that was released first, and its release time."""
 
     def entries(self, scope: str, low: bytes, high: bytes) -> Iterator[tuple[bytes, float]]:
-        """Those of a range that are not `FREE`, in order, each with what `released_at` says."""
+        """Yields the addresses of a range that are not `FREE`, in order, each with its `released_at`."""
 
     def cursor(self, scope: str, pool: str) -> bytes | None:
-        """The address that a pool gave last in sequence."""
+        """Returns the address that a pool assigned last in sequence."""
 
     def move_cursor(self, scope: str, pool: str, ip: bytes) -> None: ...
 
 
 def resting_since(now: float, cooldown: float) -> float:
-    """An address rests if it was released after this moment, however far in the future that is.
+    """Returns the time after which a released address still rests, even if the release is in the future.
 
-    Without a cooldown nothing rests; and nothing at all makes a held address available.
+    Without a cooldown no address rests. No value makes a held address available.
     """
     return now - cooldown if cooldown > 0 else sys.float_info.max
 
@@ -153,14 +152,13 @@ _SHORTEST, _LONGEST = 64, 4096
 
 
 class Vacancies(NamedTuple):
-    """Which addresses of a pool can be had now, found without listing any.
+    """The vacant addresses of a pool, found without listing addresses.
 
-    `since` is the moment after which a released address still rests.
+    A released address still rests if its release is after `since`.
 
-    Whether a stretch of a pool has a vacant address is a matter of counting: fewer rows than addresses. So
-    the first one is found by counting one stretch after the other, longer ones the farther it goes, and
-    halving the first that is not full. SQLite counts ten rows in a microsecond, and an address without a row
-    costs nothing.
+    A stretch of a pool has a vacant address if it has fewer rows than addresses. So the search counts one
+    stretch after the other, each longer than the last, and bisects the first that is not full. SQLite counts
+    ten rows in a microsecond, and an address without a row costs nothing.
     """
 
     pool: Pool
@@ -172,7 +170,7 @@ class Vacancies(NamedTuple):
         return self.holdings.released_at(self.scope, ip) <= self.since
 
     def first(self, start: int, stop: int) -> bytes | None:
-        """The first in a stretch of ordinals."""
+        """Returns the first vacant address in a stretch of ordinals."""
         length = _SHORTEST
         while start < stop:
             end = min(start + length, stop)
@@ -203,10 +201,10 @@ _LEAST_PART = 10
 
 
 class Resting(NamedTuple):
-    """A released address. When every address is held or rests, the one that rested longest may go early.
+    """A released address. If every address is held or rests, the longest-resting one may be assigned early.
 
-    It rests because others still send to it: connection tracking, neighbours' caches, clients that have not
-    noticed. After a tenth of the rest, that risk is better than to fail.
+    An address rests because others may still send to it: connection tracking, neighbour caches, clients that
+    have not noticed. After a tenth of the cooldown, this risk is better than a failure.
     """
 
     released: float
@@ -214,16 +212,16 @@ class Resting(NamedTuple):
     pool: Pool
 
     def rested(self, now: float) -> float:
-        """Seconds. A release in the future counts as one of this moment."""
+        """Returns for how many seconds it has rested. A release in the future counts as one of `now`."""
         return max(0.0, now - self.released)
 
     def ready_in(self, now: float, cooldown: float) -> float:
-        """Seconds until it may go early; zero or less if it may already."""
+        """Returns the seconds until it may be assigned early; zero or less if it may be now."""
         return least_rest(cooldown) - self.rested(now)
 
 
 def least_rest(cooldown: float) -> float:
-    """For how long an address rests when there is no other."""
+    """Returns for how long an address rests when no other is left."""
     return cooldown / _LEAST_PART
 
 

@@ -1,4 +1,4 @@
-"""Pools and their ranges: which addresses there are to give."""
+"""Pools and their ranges of usable addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Range: TypeAlias = tuple[int, int]
 
 
 def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same numbers in as few ranges as it takes, in order.
+    """Returns the same numbers in as few ranges as possible, in order.
 
     >>> merged([(7, 9), (1, 3), (4, 5)])
     ((1, 5), (7, 9))
@@ -35,7 +35,7 @@ def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def without(whole: Range, holes: Iterable[Range]) -> tuple[Range, ...]:
-    """What is left of a range; the holes are merged ones inside of it.
+    """Returns the rest of a range without its holes, which are merged ranges within it.
 
     >>> without((0, 9), [(0, 0), (4, 5)])
     ((1, 3), (6, 9))
@@ -52,7 +52,7 @@ def without(whole: Range, holes: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def span(packed: bytes, prefix: int) -> Range:
-    """The first and the last number of a network.
+    """Returns the first and the last number of a network.
 
     >>> span(bytes([0, 0, 1, 0]), 24)
     (256, 511)
@@ -84,7 +84,7 @@ _SPANS = tuple(
 
 
 def reserved_part(packed: bytes, prefix: int) -> str | None:
-    """The reserved network that a network shares addresses with, for an error's text.
+    """Names the reserved network that overlaps a network, for an error's text; None if none does.
 
     >>> reserved_part(bytes([126, 0, 0, 0]), 7)
     '127.0.0.0/8 (loopback)'
@@ -97,7 +97,7 @@ def reserved_part(packed: bytes, prefix: int) -> str | None:
 
 
 def borders(width: int, prefix: int, network: int) -> tuple[tuple[int, str], ...]:
-    """The addresses at a network's ends that have a meaning of their own, for a width in bytes.
+    """Returns the addresses at a network's ends that have a special meaning, for a width in bytes.
 
     RFC 3021 (/31) and RFC 6164 (/127) give them to hosts, and a single address has no ends.
     """
@@ -117,7 +117,7 @@ _low = itemgetter(0)
 class PoolConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of `pools` in a network's config.
 
-    The gateway is never handed out; it becomes the container's next hop. An entry of `exclude` is an
+    The gateway is never assigned; it becomes the container's next hop. An entry of `exclude` is an
     address, a CIDR, or a range such as "10.0.0.5-10.0.0.9".
     """
 
@@ -128,10 +128,10 @@ class PoolConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pool(Struct, frozen=True):
-    """A pool whose config was found to be good; only `parse_pools` makes one.
+    """A pool with a valid config; only `parse_pools` creates one.
 
-    `usable` are the ranges of addresses that can be handed out, `starts` the ordinal of each range's
-    first address, `capacity` how many there are. `excluded` is what the config excludes, merged.
+    `usable` are the ranges of addresses that can be assigned, `starts` the ordinal of each range's first
+    address, `capacity` their number. `excluded` are the config's exclusions, merged.
     """
 
     cidr: str
@@ -147,7 +147,7 @@ class Pool(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """Bytes of an address."""
+        """The length of an address in bytes."""
         return 4 if self.family == 4 else 16
 
     @property
@@ -163,21 +163,21 @@ class Pool(Struct, frozen=True):
         return self.usable[-1][1]
 
     def __contains__(self, ip: bytes) -> bool:
-        """Whether it can be handed out: not only in the CIDR, but usable."""
+        """Whether the address can be assigned: it is in the CIDR and usable."""
         value = int.from_bytes(ip, "big")
         place = bisect_right(self.usable, value, key=_low)
         return len(ip) == self.width and place > 0 and value <= self.usable[place - 1][1]
 
     def covers(self, ip: bytes) -> bool:
-        """Whether it is in the CIDR, usable or not."""
+        """Whether the address is in the CIDR, usable or not."""
         return len(ip) == self.width and int.from_bytes(ip, "big") >> self.host_bits == (
             self.network >> self.host_bits
         )
 
     def refusal(self, ip: bytes) -> str | None:
-        """Why it is never handed out, as the end of a sentence that begins with it.
+        """Returns why the address is never assigned, as the end of a sentence that begins with it.
 
-        Answered from the rules and not from `usable`, so that each can be held against the other.
+        It uses the rules and not `usable`, so that each can be checked against the other.
         """
         if not self.covers(ip):
             return f"is not in {self.cidr}"
@@ -197,7 +197,7 @@ class Pool(Struct, frozen=True):
         return (self.usable[place][0] + ordinal - self.starts[place]).to_bytes(self.width, "big")
 
     def ordinal_after(self, ip: bytes) -> int:
-        """The ordinal of the first usable address behind it, or the first of all if none is."""
+        """Returns the ordinal of the next usable address, or of the first one after the last."""
         value = int.from_bytes(ip, "big")
         place = bisect_right(self.usable, value, key=_low) - 1
         if place < 0 or len(ip) != self.width:
@@ -206,7 +206,7 @@ class Pool(Struct, frozen=True):
         return (self.starts[place] + min(value, high) - low + 1) % self.capacity
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[bytes, bytes]]:
-        """The ranges of addresses, first and last, whose ordinals are from `start` to before `stop`."""
+        """Yields the ranges of addresses (first, last) with ordinals from `start` to before `stop`."""
         place = bisect_right(self.starts, start) - 1
         while start < stop:
             low, high = self.usable[place]
@@ -218,7 +218,7 @@ class Pool(Struct, frozen=True):
 
 
 def parse_pools(configs: Sequence[PoolConfig]) -> tuple[Pool, ...]:
-    """The pools of one network. The same config comes with every ADD, so it is read once.
+    """Parses the pools of one network. Every ADD has the same config, so the result is cached.
 
     >>> [pool.capacity for pool in parse_pools([PoolConfig("10.1.0.0/24"), PoolConfig("fd00::/64")])]
     [254, 18446744073709551615]
@@ -229,11 +229,13 @@ def parse_pools(configs: Sequence[PoolConfig]) -> tuple[Pool, ...]:
 @lru_cache(maxsize=256)
 def _parsed(configs: tuple[PoolConfig, ...]) -> tuple[Pool, ...]:
     if not configs:
-        raise InvalidConfig('no pools: give at least one pool, such as {"cidr": "10.1.0.0/24"}')
+        raise InvalidConfig('no pools: configure at least one pool, such as {"cidr": "10.1.0.0/24"}')
     pools = tuple(map(_pool, configs))
     for one, other in pairwise(sorted(pools, key=lambda pool: (pool.family, pool.network, pool.prefix))):
         if one.family == other.family and other.network >> one.host_bits == one.network >> one.host_bits:
-            raise InvalidConfig(f"pools {one.cidr} and {other.cidr} overlap: an address must be of one pool")
+            raise InvalidConfig(
+                f"pools {one.cidr} and {other.cidr} overlap: an address must belong to one pool"
+            )
     return pools
 
 
@@ -241,11 +243,11 @@ def _pool(config: PoolConfig) -> Pool:
     packed, prefix = network_of("pool", config.cidr)
     if "/" not in config.cidr:
         raise InvalidConfig(
-            f"pool {config.cidr} has no prefix length: for the one address write {config.cidr}/{prefix}"
+            f"pool {config.cidr} has no prefix length: for a single address write {config.cidr}/{prefix}"
         )
     cidr = f"{shown_ip(packed)}/{prefix}"
     if (part := reserved_part(packed, prefix)) is not None:
-        raise InvalidConfig(f"pool {cidr} has addresses of {part}: no container can have them")
+        raise InvalidConfig(f"pool {cidr} has addresses of {part}, which containers cannot have")
     family: Family = 4 if len(packed) == 4 else 6
     whole = span(packed, prefix)
     gateway = None if config.gateway is None else gateway_of(config.gateway, cidr, packed, prefix)
@@ -275,7 +277,7 @@ def _pool(config: PoolConfig) -> Pool:
 
 
 def by_family(pools: Sequence[Pool]) -> list[tuple[Family, list[Pool]]]:
-    """IPv4 first. Within a family the order of the config is the order of preference."""
+    """Groups pools by family, IPv4 first. Within a family, the order of the config is the preference."""
     ordered = sorted(pools, key=_family)
     return [(family, list(own)) for family, own in groupby(ordered, key=_family)]
 
@@ -285,13 +287,13 @@ def _family(pool: Pool) -> Family:
 
 
 def network_of(what: str, text: str) -> tuple[bytes, int]:
-    """A network and its prefix length, all bits if it has none. `what` begins the sentence of an error."""
+    """Parses a network; without a prefix length, it has all bits. `what` begins the text of an error."""
     try:
         packed, prefix = packed_cidr(text)
     except InvalidObject as cause:
         raise InvalidConfig(
-            f"{what} {shortened(text)!r} is no network such as 10.1.0.0/24: {cause}",
-            discreet=f"{what.rstrip(':')} is no network such as 10.1.0.0/24",
+            f"{what} {shortened(text)!r} is not a network such as 10.1.0.0/24: {cause}",
+            discreet=f"{what.rstrip(':')} is not a network such as 10.1.0.0/24",
         ) from None
     bits = len(packed) * 8
     value = int.from_bytes(packed, "big")
@@ -299,8 +301,8 @@ def network_of(what: str, text: str) -> tuple[bytes, int]:
     if value != meant:
         network = f"{shown_ip(meant.to_bytes(len(packed), 'big'))}/{prefix}"
         raise InvalidConfig(
-            f"{what} {text} has bits set behind its prefix: for the network write {network}, "
-            f"for the one address {shown_ip(packed)}/{bits}"
+            f"{what} {text} has bits set after its prefix: for the network write {network}, "
+            f"for the single address {shown_ip(packed)}/{bits}"
         )
     return packed, prefix
 
@@ -312,7 +314,7 @@ def gateway_of(text: str, cidr: str, packed: bytes, prefix: int) -> bytes:
     if len(gateway) != len(packed):
         raise InvalidConfig(f"gateway {text} is not of the family of its pool {cidr}")
     if not low <= value <= high:
-        raise InvalidConfig(f"gateway {text} is not in its pool {cidr}: give one that is, or none")
+        raise InvalidConfig(f"gateway {text} is not in its pool {cidr}: choose one that is, or omit it")
     for border, meaning in borders(len(packed), prefix, low):
         if value == border:
             raise InvalidConfig(f"gateway {text} is the {meaning} of its pool {cidr}")
@@ -320,7 +322,7 @@ def gateway_of(text: str, cidr: str, packed: bytes, prefix: int) -> bytes:
 
 
 def exclusion_of(text: str, cidr: str, packed: bytes, whole: Range) -> Range:
-    """An address, a network, or a range with a dash. Not in the pool means a typo, not a wish."""
+    """Parses an address, a network, or a range with a dash. One outside the pool must be a typo."""
     what = f"exclude of pool {cidr}:"
     head, dash, tail = text.partition("-")
     if dash:
@@ -343,5 +345,6 @@ def _address(what: str, text: str) -> bytes:
         return packed_ip(text)
     except InvalidObject:
         raise InvalidConfig(
-            f"{what} {shortened(text)!r} is no IP address", discreet=f"{what.rstrip(':')} is no IP address"
+            f"{what} {shortened(text)!r} is not an IP address",
+            discreet=f"{what.rstrip(':')} is not an IP address",
         ) from None

@@ -1,4 +1,4 @@
-"""One attachment's addresses: those that were asked for, else what the pool's strategy chooses."""
+"""The addresses of one attachment: the requested ones, or those that the pool's strategy chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRIES = 4
 
 
 def sequential(vacancies: Vacancies, _identity: tuple[str, ...]) -> bytes | None:
-    """The next after the one that was given last, and round again: each comes back as late as it can."""
+    """Chooses the next address after the last one, cyclically, so that addresses are reused late."""
     pool = vacancies.pool
     last = vacancies.holdings.cursor(vacancies.scope, pool.cidr)
     start = 0 if last is None else pool.ordinal_after(last)
@@ -39,7 +39,7 @@ def random(vacancies: Vacancies, _identity: tuple[str, ...]) -> bytes | None:
 
 
 def by_identity(vacancies: Vacancies, identity: tuple[str, ...]) -> bytes | None:
-    """The same host part for the same identity, but for the slot; any address if all slots are taken."""
+    """Chooses the same host part for the same identity, except the slot; any address if no slot is free."""
     pool = vacancies.pool
     host = embedded(identity, pool.host_bits)
     if host is not None:
@@ -71,11 +71,11 @@ _HASH_NIBBLES = 16
 
 
 def embedded(identity: tuple[str, ...], host_bits: int) -> int | None:
-    """The host part of an identity with an empty slot; None if there is no identity, or no room for one.
+    """Returns the host part of an identity with slot 0; None if there is no identity, or no room for one.
 
-    It is counted in nibbles, one digit of an IPv6 address each. The fields of an identity share them in equal
-    parts (the first ones get the remainder), each filled with a hash of its field; the last nibble is a slot
-    for identities that agree in all fields. A /64 with three fields is 5 + 5 + 5 + 1.
+    Each nibble is one digit of an IPv6 address. The fields of an identity share the nibbles equally (the
+    first ones get the remainder), and each part is a hash of its field. The last nibble is a slot for
+    identities that agree in all fields. A /64 with three fields is 5 + 5 + 5 + 1.
 
     >>> hex(embedded(("shop", "web", "nginx"), 64))
     '0x9767bd2a92d30c80'
@@ -83,7 +83,7 @@ def embedded(identity: tuple[str, ...], host_bits: int) -> int | None:
     room = host_bits // 4 - 1
     if room < 1 or not identity:
         return None
-    if room < len(identity):  # not a nibble for each: together they still tell one from another
+    if room < len(identity):  # less than a nibble for each field: hash them together
         identity = ("\0".join(identity),)
     each, left = divmod(room, len(identity))
     host = 0
@@ -107,7 +107,7 @@ def fnv1a(text: str) -> int:
 
 
 def _folded(value: int, nibbles: int) -> int:
-    """All bits of a hash in fewer. Its top ones alone are the same for `web-1` and `web-2`."""
+    """Folds a hash into fewer bits. Its top bits alone are the same for `web-1` and `web-2`."""
     bits = 4 * nibbles
     folded = 0
     while value:
@@ -121,10 +121,10 @@ class Exhausted(TryAgainLater):
 
 
 class Taken(CNIError):
-    """An address that was asked for by name is held by another attachment.
+    """A requested address is held by another attachment.
 
-    The code is given to each error and not to the class: a class that declares a code speaks for it
-    in `from_code`, and 101 may mean anything in another plugin.
+    Each instance sets the code, not the class: `from_code` would use a class that declares a code for every
+    plugin's errors, and 101 may mean anything in another plugin.
     """
 
     CODE = 101
@@ -136,10 +136,10 @@ class Taken(CNIError):
 def requested_addresses(
     args_ip: str | None, args_cni_ips: Sequence[str], capability_ips: Sequence[str], pools: Sequence[Pool]
 ) -> tuple[bytes, ...]:
-    """All that were asked for, each once, in the order of asking.
+    """Returns the requested addresses, each once, in the order of the request.
 
-    `args_ip` is the value of `IP=` in `CNI_ARGS`: one address, or several with commas between them. A
-    prefix length may stand behind an address and is ignored, as host-local does: the pool knows it.
+    `args_ip` is the value of `IP=` in `CNI_ARGS`: one address, or several separated by commas. A prefix
+    length after an address is ignored, as host-local does: the pool has it.
     """
     found: dict[bytes, None] = {}
     ways: tuple[tuple[str, type[CNIError], Sequence[str]], ...] = (
@@ -153,7 +153,7 @@ def requested_addresses(
                 ip, _ = packed_cidr(text.strip())
             except InvalidObject:
                 raise kind(
-                    f"{way}: {shortened(text)!r} is no IP address", discreet=f"{way}: no IP address"
+                    f"{way}: {shortened(text)!r} is not an IP address", discreet=f"{way}: not an IP address"
                 ) from None
             pool_of(ip, pools, kind, f"{way}: ")
             found[ip] = None
@@ -161,7 +161,7 @@ def requested_addresses(
 
 
 def pool_of(ip: bytes, pools: Sequence[Pool], kind: type[CNIError] = InvalidConfig, lead: str = "") -> Pool:
-    """The pool that may give an address; an error of the given kind says why none may."""
+    """Returns the pool that may assign an address. Raises an error of the given kind if none may."""
     for pool in pools:
         if ip in pool:
             return pool
@@ -171,7 +171,7 @@ def pool_of(ip: bytes, pools: Sequence[Pool], kind: type[CNIError] = InvalidConf
 
 
 class Allocation(Struct, frozen=True):
-    """`rested` are the seconds for which it rested, if it goes again before its rest is over."""
+    """`rested` is for how many seconds the address has rested, if it is assigned before its cooldown ends."""
 
     ip: bytes
     pool: Pool
@@ -188,10 +188,10 @@ def allocate(
     cooldown: float,
     identity: tuple[str, ...],
 ) -> tuple[Allocation, ...]:
-    """The addresses of an attachment, IPv4 first. Who calls writes them down in the same transaction.
+    """Chooses the addresses of an attachment, IPv4 first. The caller must store them in the same transaction.
 
-    `now` is in seconds since boot. An address that was released rests for `cooldown` seconds, unless it
-    is asked for by name, or there is no other and it has rested for a tenth of that.
+    `now` is in seconds since boot. A released address rests for `cooldown` seconds, unless it is requested,
+    or no other is left and it has rested for a tenth of that time.
     """
     since = resting_since(now, cooldown)
     named = {ip: pool_of(ip, pools) for ip in requested}
@@ -221,8 +221,9 @@ def _by_name(ip: bytes, pool: Pool, holdings: Holdings, scope: str, now: float, 
     released = holdings.released_at(scope, ip)
     if released == HELD:
         raise Taken(
-            f"{shown_ip(ip)} was asked for by name, and {holdings.holder(scope, ip)} holds it",
-            f"ask for another, or detach who holds it; `netloom explain {shown_ip(ip)}` tells since when",
+            f"requested address {shown_ip(ip)} is in use by {holdings.holder(scope, ip)}",
+            "request another address, or detach the container that holds it; "
+            f"`netloom explain {shown_ip(ip)}` shows since when",
         )
     if released <= since:
         return Allocation(ip, pool, None)

@@ -1,4 +1,4 @@
-"""How full pools are: for STATUS, for people, and for the audit that holds one count against another."""
+"""The usage of pools: for STATUS, for people, and for the audit, which compares independent counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TRIES = 4
 
 
 class PoolUsage(Struct, frozen=True):
-    """`free` are those that an ADD may have now; one whose rest is over is among them.
+    """`free` addresses can be assigned now; they include those whose rest is over.
 
-    `orphaned` are those of the held that links have which are not in the journal.
+    `orphaned` are the held addresses of links that are not in the journal.
     """
 
     cidr: str
@@ -29,7 +29,7 @@ class PoolUsage(Struct, frozen=True):
 
 
 class Shortage(Struct, frozen=True):
-    """No pool of a family has an address to give. `ready_in`: seconds until one has rested, if one rests."""
+    """No pool of a family has a free address. `ready_in`: seconds until one has rested, if one rests."""
 
     family: Family
     pools: Sequence[PoolUsage]
@@ -66,9 +66,9 @@ def _usage(pool: Pool, holdings: Holdings, scope: str, since: float) -> PoolUsag
 def would_allocate(
     pools: Sequence[Pool], holdings: Holdings, scope: str, now: float, cooldown: float
 ) -> Shortage | None:
-    """Why an ADD would find no address now, or None if it would find one of each family.
+    """Returns why an ADD would find no address now; None if it would find one of each family.
 
-    A few guesses answer for a pool that is not nearly full; any other is counted once.
+    A few random tries suffice for a pool that is not nearly full; any other is counted once.
     """
     since = resting_since(now, cooldown)
     for family, own in by_family(pools):
@@ -95,16 +95,16 @@ def shortage(
 
 
 def in_words(held: int, resting: int, orphaned: int) -> str:
-    """The addresses that are not free. It names orphaned links, since no operator looks for them unasked."""
+    """Describes the addresses that are not free. It names orphaned links, which are unexpected."""
     links = "an orphaned link has" if orphaned == 1 else "orphaned links have"
     return f"{held} held and {resting} resting" + (f", and {orphaned} that {links}" if orphaned else "")
 
 
 def count_free(pool: Pool, holdings: Holdings, scope: str) -> int:
-    """How many of `free_addresses` there are while no rest ends, at the cost of the rows that there are.
+    """Counts `free_addresses` as if no rest ended, at the cost of one step for each row.
 
-    It counts what the rules take out of the whole range, and then rows one by one: neither is how `capacity`
-    and `usage` come to their numbers, so that `capacity == held + resting + free` is a check that can fail.
+    It counts what the rules exclude from the whole range, and then rows one by one. `capacity` and `usage`
+    are computed differently, so that `capacity == held + resting + free` is a check that can fail.
     """
     width = pool.width
     size = 1 << pool.host_bits
@@ -123,10 +123,10 @@ def count_free(pool: Pool, holdings: Holdings, scope: str) -> int:
 def free_addresses(
     pool: Pool, holdings: Holdings, scope: str, *, now: float = 0.0, cooldown: float = math.inf
 ) -> Iterator[bytes]:
-    """Each address that an ADD may have, found by looking at every one; for pools of some thousands.
+    """Yields each address that an ADD may get, by checking each; for pools of a few thousand.
 
     It shares neither the arithmetic of `capacity` nor the counting of `usage`, so that
-    `capacity == held + resting + len(free)` is a check that can fail. Without a cooldown, no rest ends.
+    `capacity == held + resting + len(free)` is a check that can fail. By default no rest ends.
     """
     since = resting_since(now, cooldown)
     width = pool.width
@@ -135,7 +135,7 @@ def free_addresses(
     blocked = (ip for ip, released in entries if released > since)
     next_blocked = next(blocked, None)
     value = pool.network
-    # An exclusion is stepped over: it may be all but a few of 2^64.
+    # Exclusions are skipped as a whole: one may have nearly all of 2^64 addresses.
     for low, high in (*pool.excluded, (last + 1, last + 1)):
         for number in range(value, low):
             ip = number.to_bytes(width, "big")

@@ -1,1 +1,1 @@
-"""From a network's config to an attachment's plan. No I/O."""
+"""Networks: from a network's configuration to the plan of an attachment. No I/O."""

@@ -1,7 +1,7 @@
-"""What the journal keeps of an attachment, as values: its plan, its result, its addresses and host ports.
+"""Decodes what the journal stores of an attachment: its plan, its result, its addresses and host ports.
 
-A later version may have written a row, and was taken back; or the file is damaged. Whatever the reason: DEL
-must not fail for it, and the key must not be lost.
+A row may be unreadable because a later version wrote it before a downgrade, or because the file is damaged.
+DEL must not fail for it, and the key must not be lost.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def readable_result(attachment: Attachment) -> Result | None:
 
 
 def remnants_of(ledger: Ledger, attachment: Attachment) -> Plan:
-    """What to remove of an attachment whose plan cannot be read: its mode knows, from what its row says.
+    """Returns what to remove for an attachment whose plan cannot be read, derived by its mode from its row.
 
-    Raises `UnknownMode`: then nothing is known of what it has, and its row must stay.
+    Raises `UnknownMode`: then nothing is known about its objects, and its row must stay.
     """
     ips = tuple(ip for _, ip in ledger.addresses_of(attachment.id))
     lost = Lost(attachment.host_link, attachment.ifname, ips, attachment.rank)
@@ -46,7 +46,7 @@ def remnants_of(ledger: Ledger, attachment: Attachment) -> Plan:
 
 
 def planned_addresses(attachment: Attachment, plan: Plan) -> Sequence[bytes] | None:
-    """Those that the host's own routing table leads to the attachment; None if its mode is unknown."""
+    """Returns the addresses that the host routes to the attachment; None if its mode is unknown."""
     try:
         return mode_named(attachment.mode).addresses(plan)
     except UnknownMode:
@@ -86,7 +86,7 @@ _addresses = msgspec.json.Decoder(_Addresses)
 
 
 def addresses_of(result: bytes) -> tuple[str, ...]:
-    """Of a result as the journal has it, without prefixes."""
+    """Returns the addresses of a stored result, without prefix lengths."""
     try:
         return tuple(it.address.partition("/")[0] for it in _addresses.decode(result).ips)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The network configuration of `type: netloom`: the keys that it has, and what they may be."""
+"""The network configuration of `type: netloom`: its keys and their valid values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .features.options import (
 )
 from .modes import DEFAULT, mode_named, mode_names
 
-# Every container has the first already; the others stand for all links in the kernel's settings.
+# Every container has `lo`; `all` and `default` stand for all links in the kernel's sysctls.
 _TAKEN = frozenset({"lo", "all", "default"})
 DEFAULT_COOLDOWN = 130.0
 LONGEST_COOLDOWN = 86400.0
@@ -101,7 +101,7 @@ class _Keys(Struct, frozen=True, rename=lambda field: _NAMES.get(field) or _came
     sysctl: dict[str, str] = {}
 
 
-# What may stand there, by the key.
+# Descriptions of valid values, by key.
 _VALID = {
     "pools": 'a list, such as [{"cidr": "10.20.0.0/16"}]',
     "cidr": 'a range, such as "10.20.0.0/16"',
@@ -138,28 +138,28 @@ _VALID = {
 
 
 def valid_value(key: str) -> str:
-    """What may stand there, for people; empty if nothing is known of the key."""
+    """Describes the valid values of a key; empty for an unknown key."""
     if key == "mode":
         return " or ".join(f'"{it}"' for it in mode_names())
     return _VALID.get(key, "")
 
 
-# Objects that have these keys and no others, by the key that they stand under.
+# Objects that accept no unknown keys, by the key that contains them.
 _MAY_HAVE: dict[str, type[Struct]] = {
     "pools": PoolConfig,
     "routes": RouteConfig,
     "ipMasq": MasqueradeConfig,
     "bandwidth": BandwidthConfig,
 }
-# Those that every plugin may have, beside ours.
+# Keys that every plugin may have.
 _COMMON = ("cniVersion", "name", "type", "capabilities", "prevResult")
 _ALIKE = 0.8
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """What an ADD asks for, checked; `text` is how it was written.
+    """The validated configuration of one ADD. `text` is its canonical form, for `hash`.
 
-    `mode` is the name of a mode that this version knows, `scope` what that mode says for this network.
+    `mode` is the name of a known mode, and `scope` the address scope that this mode gives the network.
     """
 
     mode: str
@@ -184,51 +184,51 @@ class Network(Struct, frozen=True, kw_only=True):
 
     @property
     def hash(self) -> str:
-        """Of all that was asked for, so that another ADD can be told from the same one again."""
-        import hashlib  # which only an ADD needs
+        """Identifies everything that was requested, to tell a repeated ADD from a different one."""
+        import hashlib  # only an ADD needs it
 
         return hashlib.sha256(self.text).hexdigest()[:32]
 
 
 def network_of(request: Request) -> Network:
-    """Raises a `CNIError` that names the key and its value."""
-    said = _said_by(request)
-    keys, pools = said.keys, said.pools
+    """Validates a request. Raises a `CNIError` that names the key and its value."""
+    parsed = _parsed(request)
+    keys, pools = parsed.keys, parsed.pools
     arguments = Arguments.parse(request.args)
     interface = keys.interface or request.ifname
     if interface in _TAKEN or "%" in interface:
         raise InvalidEnvironment(
             f"interface name is {interface}",
-            "the kernel has another use for it",
-            discreet="the kernel has another use for this interface name",
+            "the kernel reserves this name",
+            discreet="the kernel reserves this interface name",
         )
     return Network(
         mode=keys.mode,
-        scope=said.scope,
+        scope=parsed.scope,
         pools=pools,
         requested=requested_addresses(
             arguments.ip or None, keys.args.cni.ips, keys.runtime_config.ips, pools
         ),
         cooldown=keys.cooldown,
-        mtu=said.mtu,
+        mtu=parsed.mtu,
         mac=_mac(keys, arguments),
         default_route=keys.default_route,
-        destinations=said.destinations,
+        destinations=parsed.destinations,
         interface=interface,
-        dns=said.dns,
+        dns=parsed.dns,
         arguments=arguments,
-        txqlen=said.txqlen,
-        masquerade=said.masquerade,
+        txqlen=parsed.txqlen,
+        masquerade=parsed.masquerade,
         isolation=keys.isolation,
-        mappings=said.mappings,
-        limits=said.limits,
-        settings=said.settings,
-        text=b"[%b,%b]" % (said.wanted, msgspec.json.encode(request.args)),
+        mappings=parsed.mappings,
+        limits=parsed.limits,
+        settings=parsed.settings,
+        text=b"[%b,%b]" % (parsed.wanted, msgspec.json.encode(request.args)),
     )
 
 
-class _Said(Struct, frozen=True):
-    """What a configuration says, whoever is attached. `wanted` is its text, as the hash has it."""
+class _Parsed(Struct, frozen=True):
+    """A parsed configuration, independent of the container. `wanted` is its text for the hash."""
 
     keys: _Keys
     scope: str
@@ -244,33 +244,33 @@ class _Said(Struct, frozen=True):
     settings: tuple[tuple[str, str], ...]
 
 
-# The same configuration comes with every container of a network. Small ones are kept, by their text.
-_known: dict[bytes, _Said] = {}
+# Every container of a network comes with the same configuration. Small ones are cached, by their text.
+_known: dict[bytes, _Parsed] = {}
 _KNOWN_MAX = 64
 _SMALL = 1 << 14
 
 
-def _said_by(request: Request) -> _Said:
-    said = _known.get(request.source)
-    if said is None:
-        said = _judged(request.config)
+def _parsed(request: Request) -> _Parsed:
+    parsed = _known.get(request.source)
+    if parsed is None:
+        parsed = _parse(request.config)
         if len(request.source) <= _SMALL:
             if len(_known) >= _KNOWN_MAX:
                 _known.clear()
-            _known[request.source] = said
-    return said
+            _known[request.source] = parsed
+    return parsed
 
 
-def _judged(config: dict[str, Any]) -> _Said:
+def _parse(config: dict[str, Any]) -> _Parsed:
     keys = _keys(config)
     if keys.ipam:
         raise UnsupportedField(
-            "unsupported field ipam", "netloom gives addresses itself: say which in `pools`"
+            "unsupported field ipam", "netloom assigns addresses itself: list their ranges in `pools`"
         )
     if keys.port_mappings:
         raise UnsupportedField(
             "unsupported field portMappings",
-            "runtimes say which ports a container gets: declare the capability `portMappings`",
+            "the runtime requests host ports: declare the capability `portMappings`",
         )
     if keys.mode not in mode_names():
         what, valid = "invalid network config: mode is", f", and must be {valid_value('mode')}"
@@ -293,7 +293,7 @@ def _judged(config: dict[str, Any]) -> _Said:
     if keys.interface is not None:
         validate_ifname(keys.interface)
     destinations = tuple(_destination(route.dst) for route in keys.routes)
-    return _Said(
+    return _Parsed(
         keys=keys,
         scope=mode.scope(str(config.get("name", ""))),
         pools=pools,
@@ -310,7 +310,7 @@ def _judged(config: dict[str, Any]) -> _Said:
 
 
 def _pools(keys: _Keys, config: Mapping[str, Any]) -> tuple[Pool, ...]:
-    """Whoever has none has often misspelled the key."""
+    """If the pools are missing, the error names a misspelled key: this is a common cause."""
     try:
         return parse_pools(keys.pools)
     except InvalidConfig as error:
@@ -333,7 +333,7 @@ def _keys(config: dict[str, Any]) -> _Keys:
 
 
 def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
-    """Which value is there, and what may be; and the same without the value."""
+    """Describes the given value and the valid ones; and the same without the value."""
     path = wrong.place
     value: Any = config
     steps = re.findall(r"[^.\[\]]+", path)
@@ -344,7 +344,7 @@ def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
         return text, text
     if wrong.unknown:
         known = _MAY_HAVE[re.sub(r"\[.*", "", path)].__struct_encode_fields__
-        text = f"{path} has a key `{shortened(wrong.unknown)}`, and may have {', '.join(known)}"
+        text = f"{path} has an unknown key `{shortened(wrong.unknown)}`; it may have {', '.join(known)}"
         return text, text
     key = next(step for step in reversed(steps) if valid_value(step))
     valid = f", and must be {valid_value(key)}" if key == steps[-1] else f"; {key} is {valid_value(key)}"
@@ -353,13 +353,13 @@ def _in_our_words(wrong: Complaint, config: dict[str, Any]) -> tuple[str, str]:
 
 
 def _as_written(value: object) -> str:
-    import json  # which only an error has to wait for
+    import json  # only errors need it
 
     return json.dumps(value, ensure_ascii=False)
 
 
 class Misspelled(InvalidConfig):
-    """What is missing stands under another key."""
+    """A required key is missing, and a misspelled one is present."""
 
     def __init__(self, msg: str, key: str, meant: str) -> None:
         super().__init__(msg, hint(key, meant))
@@ -376,11 +376,11 @@ def _known_keys() -> frozenset[str]:
 
 
 def misspelled(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Unknown keys that look like one of ours; with that one."""
+    """Returns unknown keys that resemble known ones, each with the known key."""
     unknown = config.keys() - (known := _known_keys())
     if not unknown:
         return []
-    from difflib import get_close_matches  # likewise
+    from difflib import get_close_matches  # only unknown keys need it
 
     by_lower = {name.lower(): name for name in known}
     found = []
@@ -400,7 +400,7 @@ def _mac(keys: _Keys, arguments: Arguments) -> str | None:
     except InvalidObject as cause:
         raise InvalidConfig(str(cause), discreet=f"mac must be {_VALID['mac']}") from None
     if mac == "00:00:00:00:00:00":
-        raise InvalidConfig(f"{mac} is no MAC address that a link can have")
+        raise InvalidConfig(f"a link cannot have the MAC address {mac}")
     return mac or None
 
 
@@ -413,7 +413,7 @@ def _destination(text: str) -> str:
 
 
 def _dns(keys: _Keys) -> DNS:
-    """What the runtime says at this invocation goes before what the network says."""
+    """The runtime's values take precedence over the network's."""
     said = keys.runtime_config.dns
     if said is None:
         return keys.dns
@@ -426,7 +426,7 @@ def _dns(keys: _Keys) -> DNS:
 
 
 def _wanted(config: dict[str, Any]) -> bytes:
-    """What the operator and the caller want, and not what plugins before ours did."""
+    """Returns the request of the operator and the runtime, without the results of previous plugins."""
     wanted = {
         key: value for key, value in config.items() if key != "prevResult" and not key.startswith("cni.dev/")
     }

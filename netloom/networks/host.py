@@ -1,4 +1,4 @@
-"""What an attachment has to know of the host that it is made on."""
+"""The properties of the host on which an attachment depends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .features.options import MappedPort
 
 DEFAULT_MTU = 1500
 
-# The settings by which the host forwards packets, by family.
+# The sysctls that make the host forward packets, by address family.
 FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 _WORDS = {
@@ -25,7 +25,7 @@ _WORDS = {
 
 
 class Lack(Struct, frozen=True):
-    """What a network needs and this host does not have; and what to do about it."""
+    """What a network needs and this host lacks (`text`), and what to do about it (`next`)."""
 
     text: str
     next: str
@@ -35,13 +35,13 @@ class Lack(Struct, frozen=True):
 
 
 class Host(Struct, frozen=True):
-    """`addresses` are its own: no container may get one of them, since nobody could reach it.
+    """`addresses` are the host's own. No container may get one of them: it would be unreachable.
 
-    `ipv6` is whether the kernel has it at all, `ipv6_switch` the setting that keeps it from new links.
-    `orphans` are links of ours that no attachment has, each with the addresses that are routed to it: a
-    container may use them, so they stay reserved. So do `orphan_ports`, the ports of the host that lead to
-    an orphan, each with its link. `neighbours` are machines beside the host, by address: a container with
-    the address of one would take it from the host, as the host's route to it is narrower.
+    `ipv6` is whether the kernel supports IPv6, `ipv6_switch` the sysctl that disables it on new links.
+    `orphans` are links of netloom that belong to no attachment, each with the addresses that are routed to
+    it. A container may use them, so they stay reserved, as do `orphan_ports`: host ports that lead to an
+    orphan, each with its link. `neighbours` are other machines on the host's networks, by address. A
+    container with such an address would hide the machine from the host, as its route is more specific.
     """
 
     mtu: int = DEFAULT_MTU
@@ -55,28 +55,28 @@ class Host(Struct, frozen=True):
 
     @property
     def reserved(self) -> frozenset[bytes]:
-        """Addresses that are not given because of the host: its own, and those of its neighbours."""
+        """The addresses of the host and its neighbours, which are never assigned."""
         return self.addresses.union(self.neighbours) if self.neighbours else self.addresses
 
     def taken(self, own: str = "") -> frozenset[bytes]:
-        """Addresses that are not given. What is routed to `own`, which is made anew, is not among them."""
+        """Returns all unavailable addresses, except those routed to `own`, a link to be recreated."""
         return self.reserved | self.orphaned(own) if self.orphans else self.reserved
 
     def orphaned(self, own: str = "") -> frozenset[bytes]:
-        """Those of them that are routed to orphans."""
+        """Returns the addresses that are routed to orphans other than `own`."""
         return frozenset().union(*(ips for link, ips in self.orphans.items() if link != own))
 
     def neighbour_with(self, ip: bytes) -> str:
-        """Who beside the host has an address, for people; empty: no machine that is known."""
+        """Describes the neighbour that has an address; empty if no known machine has it."""
         found = self.neighbours.get(ip)
         return "" if found is None else _WORDS[found.role].format(link=found.link)
 
     def orphan_with(self, ip: bytes, own: str = "") -> str | None:
-        """The orphan that an address is routed to."""
+        """Returns the orphan to which an address is routed."""
         return next((link for link, ips in self.orphans.items() if ip in ips and link != own), None)
 
     def orphan_with_port(self, wanted: MappedPort, own: str = "") -> str | None:
-        """The orphan that a port of the host leads to. A port of all addresses is in the way of any."""
+        """Returns the orphan to which a host port leads. A port on all addresses conflicts with any."""
         for port, holder in self.orphan_ports:
             if holder == own or holder not in self.orphans or port.is_ipv6 != wanted.is_ipv6:
                 continue
@@ -86,14 +86,14 @@ class Host(Struct, frozen=True):
         return None
 
     def lacks(self, pools: Sequence[Pool], mtu: int | None) -> Lack | None:
-        """Why no container can have addresses of these pools here; None if one can."""
+        """Returns why containers on this host cannot use addresses of these pools; None if they can."""
         pool = next((pool.cidr for pool in pools if pool.family == 6), None)
         if pool is None:
             return None
         if not self.ipv6:
             return Lack(
                 f"this kernel has no IPv6, which pool {pool} needs",
-                "start it without ipv6.disable=1, or remove the pool from the network",
+                "boot it without ipv6.disable=1, or remove the pool from the network",
             )
         if self.ipv6_switch:
             return Lack(
@@ -102,9 +102,8 @@ class Host(Struct, frozen=True):
             )
         if (mtu or self.mtu) < IPV6_MTU:
             return Lack(
-                f"the host's way out, {self.uplink}, takes packets of {self.mtu} bytes, and pool {pool} "
-                f"needs {IPV6_MTU}, as all IPv6",
-                f"raise its MTU, give the network an `mtu` of {IPV6_MTU}, or remove the pool from the "
-                "network",
+                f"pool {pool} is IPv6, which needs an MTU of {IPV6_MTU}, but the host's uplink {self.uplink} "
+                f"has an MTU of {self.mtu}",
+                f"raise its MTU, set the network's `mtu` to {IPV6_MTU}, or remove the pool from the network",
             )
         return None

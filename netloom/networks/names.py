@@ -1,4 +1,4 @@
-"""Names, MACs and addresses that need not be remembered: they follow from a key, or are always the same."""
+"""Names, MACs and addresses that are derived from an attachment's key, or are constant."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ from typing import NamedTuple
 
 from ..cni import AttachmentKey
 
-# Links whose names begin so are guarded by the node's table from their birth on.
+# The node's nft table filters every link with this prefix from its creation on.
 PREFIX = "loom"
 
-# Of the links in which waits what a container sends that may send so much a second. The rest is as in the
-# name of the host's end of its pair.
+# The prefix of links that queue the packets of containers with an egress limit. The rest of the name is that
+# of the host's end of the pair.
 QUEUE_PREFIX = "lque"
 
-# Of the host's end of every pair. Each is alone on its wire, so they need not differ.
+# The MAC of the host's end of every pair. Each end is alone on its wire, so they can all have the same.
 HOST_MAC = "ee:6e:6c:00:00:01"
 
-
-# Of the host, on every node: the next hop of all containers, and the source that they see when the host calls
-# from its loopback, or when they call themselves from outside.
+# Addresses of the host, the same on every node: the next hop of all containers, and the source address that
+# they see when the host connects from its loopback, or when they connect to themselves by a host port.
 HOST4 = "169.254.1.1"
 HOST6 = "fd6e:6574:6c6f:6f6d::1"
 
 
 class Names(NamedTuple):
-    """Of one attachment: the host's end of its pair, and the container's MAC.
+    """The name of the host's end of an attachment's pair, and the container's MAC.
 
-    44 bits of a hash are in a name: with 10,000 attachments, two are the same once in 350,000 nodes. Then the
-    next attempt has others. The MAC is locally administered, of one station, and the same whenever the
-    container comes back.
+    A name has 44 bits of a hash: with 10,000 attachments, two collide on one of 350,000 nodes. Then the next
+    attempt gives other names. The MAC is locally administered and unicast, and stays the same whenever the
+    container is attached again.
     """
 
     host_link: str
@@ -36,7 +35,7 @@ class Names(NamedTuple):
 
 
 def names_of(key: AttachmentKey, attempt: int = 0) -> Names:
-    import hashlib  # who only looks at names need not wait for it
+    import hashlib  # only new names need it
 
     digest = hashlib.sha256("\0".join((*key, str(attempt))).encode("utf-8", "surrogateescape")).digest()
     return Names(PREFIX + digest.hex()[:11], "02:" + digest[-5:].hex(":"))
@@ -47,15 +46,15 @@ def queue_of(host_link: str) -> str:
 
 
 def host_link_of(name: str) -> str | None:
-    """The host's end of the attachment that a link of ours belongs to; None of somebody else's."""
+    """Returns the host's end of the attachment to which a link belongs; None if it is not netloom's."""
     if name.startswith(QUEUE_PREFIX):
         return PREFIX + name.removeprefix(QUEUE_PREFIX)
     return name if name.startswith(PREFIX) else None
 
 
-# The host's main routing table. Networks whose containers the host has routes to share it.
+# The address scope of the host's main routing table, shared by all networks that have routes in it.
 SCOPE = "main"
 
 
-# What `TABLE.comment` is.
+# The value of `TABLE.comment`.
 EDITION = "made by netloom 85c8ed7f17fa2f63"

@@ -1,37 +1,36 @@
-"""The node's table in nftables: rules that are laid down once, and sets and maps that attachments fill.
+"""The node's nft table: rules that are created once, and sets and maps that attachments fill.
 
-What an attachment needs is elements, so no packet meets more rules because there are more containers. The
-rules of one network (what it masquerades, whom it keeps apart) are a chain beside the table, which elements
-lead to. Base chains stand behind those of others: what a cluster's proxy or an operator's firewall decides
-comes first. Nothing is ever put into a table that is not ours.
+An attachment only adds elements, so the number of rules that a packet passes does not grow with the number
+of containers. The rules of one network (masquerade, isolation) are a chain beside those of the table, to
+which elements jump. Base chains come after those of other programs: a cluster's proxy or an
+operator's firewall decides first. netloom never changes a table of another program.
 
-By hook, in the order in which packets meet them:
+By hook, in the order in which packets pass them:
 
-ARP          answers: the host answers for its addresses, and learns nothing
-prerouting   guard (raw): a container sends from its own addresses, and is no router
-             arriving (dstnat + 5): host ports, for what is addressed to this host
-             returning (dstnat + 10): answers to looped are for an address that they can reach from a wire
-input        unlooped (110): and here for 127.0.0.1 or ::1 again
-output       routers (raw): no router advertisement of the host's reaches a container
-             looped (mangle): what is for a host port of the loopback gets a source that can leave it
-             own (-95): host ports, for what this host sends to itself
-forward      between (filter): networks and containers that are kept apart
-postrouting  leaving (srcnat + 5): masquerade; and a source for who calls by the loopback, or itself
-             stayed (srcnat + 10): what did not leave the loopback after all has its own source again
+ARP          answers: the host answers for its addresses, and learns no neighbours
+prerouting   guard (raw): a container sends only from its own addresses, and is no router
+             arriving (dstnat + 5): host ports, for packets to this host
+             returning (dstnat + 10): replies to `looped` get a destination that is valid on a wire
+input        unlooped (110): these replies get 127.0.0.1 or ::1 as destination again
+output       routers (raw): router advertisements of the host do not reach containers
+             looped (mangle): packets to a host port on the loopback get a source that may leave it
+             own (-95): host ports, for packets from this host to itself
+forward      between (filter): isolation of networks and containers
+postrouting  leaving (srcnat + 5): masquerade; and the source of hairpin and loopback connections
+             stayed (srcnat + 10): packets that stayed on the loopback get their own source again
 
-The kernel refuses packets from 127.0.0.1 that leave the loopback, and to it that come from elsewhere, unless
-`route_localnet` opens it for everybody (CVE-2020-8558). So where it decides about a packet of such a
-connection, the packet has an address of the host's, and before and after its own. Whoever else sends to
-127.0.0.1 by a wire is refused as ever.
+The kernel drops packets from 127.0.0.1 that leave the loopback, and packets to it that arrive on another
+link, unless `route_localnet` allows both for all packets (CVE-2020-8558). So packets of such a connection
+carry an address of the host where the kernel checks them, and their own address before and after. The kernel
+still drops all other packets to 127.0.0.1 that arrive on a link.
 
-The kernel's tables of neighbours hold 1,024 entries for the whole machine, and an entry is made for
-whoever asks for an address of the host. Containers are known to the host by permanent entries, so it need
-not learn neighbours from them. A request by ARP gets the sender 0.0.0.0, which is how a host asks that has
-no address yet: the kernel answers it and makes no entry. All other ARP is dropped. Of neighbour discovery,
-only what comes from a container's own addresses passes. Duplicate address detection ends well without an
-answer.
+The kernel's neighbour tables hold 1,024 entries for the whole machine, and the kernel creates an entry for
+each sender that asks for an address of the host. The host has permanent entries for containers, so it need
+not learn neighbours from them. The table sets the sender of an ARP request to 0.0.0.0, as in the request of a
+host without an address: the kernel answers it and creates no entry. All other ARP is dropped. Neighbour
+discovery passes only from a container's own addresses. Duplicate address detection needs no answer.
 
-What the guard drops is counted by link, but for what every IPv6 host says to its neighbours by itself.
+The guard counts dropped packets by link, except those that every IPv6 host sends to its neighbours by itself.
 """
 
 from __future__ import annotations
@@ -48,34 +47,34 @@ from .names import HOST4, HOST6, PREFIX
 
 LOOPBACK6 = "::1"
 
-# They are the host's: it answers a container that asks for its next hop, also one whose link gets another
-# MAC from a plugin behind ours, and so loses what it was told of its neighbours.
+# Addresses of the host, so that it answers containers that ask for their next hop. A container asks if a
+# later plugin changes its link's MAC, which deletes its permanent neighbour entries.
 OWN_ADDRESSES = (
     Route(f"{HOST4}/32", link="lo", table=255, kind="local"),
     Route(f"{HOST6}/128", link="lo", table=255, kind="local"),
 )
 
-# Who may send what: by family, a link and an address.
+# Permitted source addresses, by family: a link and an address.
 SOURCES = ("sources4", "sources6")
-# Host ports, by family: of all addresses of the host, and of one. Of all means 127.0.0.1, too, and not the
-# others of 127.0.0.0/8, where programs of the host listen that are for itself, such as its resolver.
+# Host ports, by family: on all addresses of the host, and on one. All addresses include 127.0.0.1 but not the
+# rest of 127.0.0.0/8, where programs for the host alone listen, such as its resolver.
 PORTS = ("ports4", "ports6")
 PORTS_AT = ("ports4_at", "ports6_at")
-# Those that the loopback has: of 127.0.0.1 or ::1, and of one of the others.
+# Host ports on the loopback: on 127.0.0.1 or ::1, and on another address of 127.0.0.0/8.
 LOOPED = ("looped4", "looped6")
 LOOPED_AT = "looped4_at"
-# Who is masqueraded, and who is kept apart.
+# Masqueraded addresses, and isolated links.
 LEAVING = ("leaving4", "leaving6")
 APART = "apart"
-# How many packets of a link the guard has dropped. An element goes so many seconds after the last of them,
-# or when the agent sees that its link is gone. No attachment has one in its plan.
+# The number of packets of a link that the guard has dropped. The kernel removes an element `KEPT` seconds
+# after the last one, or the agent does when the link is deleted. No plan has such an element.
 DROPPED = "dropped"
 KEPT = 86400
 
-# Chains of networks, beside the table.
+# Prefixes of the chains of networks, beside those of the table.
 LEAVE = "leave-"
 KEEP_APART = "apart-"
-# The chain that says whose the table is.
+# The chain that names the owner of the table.
 OWNER = "owner"
 
 TABLE = NftTable(
@@ -195,7 +194,7 @@ chain answers {{
 """,
 )
 
-# All that elements are put into. Of a chain that keeps a network apart, the members are one more.
+# All sets and maps of the table. The chain of an isolated network has a set of its members besides.
 SETS = (*SOURCES, *PORTS, *PORTS_AT, *LOOPED, LOOPED_AT, *LEAVING, APART)
 
 
@@ -210,14 +209,14 @@ def chain(name: str, rules: Iterable[str], *, members: str = "") -> NftChain:
 
 
 def name_of(prefix: str, about: str) -> str:
-    """A chain's, by what it is about: so equals are one, and none is ever changed."""
+    """Names a chain by its content: equal chains are one, and a chain never changes."""
     return prefix + hashlib.sha256(about.encode()).hexdigest()[:16]
 
 
 def owners(elements: Iterable[NftElement]) -> Mapping[NftElement, str]:
-    """Of the elements of one table, the host's end of the attachment that each is for, as far as they tell.
+    """Returns for each element of one table the host's end of its attachment, if it can be derived.
 
-    An element names a link, or an address that a link may send from, or a port that leads to such an address.
+    An element names a link, a source address of a link, or a port that leads to such an address.
     """
     elements = list(elements)
     by_address = {it.key[1]: it.key[0] for it in elements if it.set in SOURCES}
@@ -244,15 +243,15 @@ def owners(elements: Iterable[NftElement]) -> Mapping[NftElement, str]:
     return found
 
 
-# A comment has up to 127 bytes.
+# The kernel limits a comment to 127 bytes.
 _PIECE = 100
 _STATE, _MORE, _JOURNAL = "state directory ", "... ", "journal "
-# Readable in nearly every path, and harmless between quotes.
+# Characters that are not percent-encoded: common in paths, and harmless between quotes.
 _PLAIN = "/ :,;@+=()"
 
 
 class Owner(Struct, frozen=True):
-    """`journal` is its identity, which a file that is moved or copied has, too; empty: not known."""
+    """`journal` is the journal's identity, which a moved or copied file keeps; empty: unknown."""
 
     state_dir: str
     journal: str = ""
@@ -266,7 +265,7 @@ def owner_chain(owner: Owner) -> NftChain:
 
 
 def owner_of(remarks: Iterable[str]) -> Owner | None:
-    """From the comments of the chain's rules; None if they do not name one."""
+    """Parses the owner from the comments of the chain's rules; None if they name none."""
     path, journal = "", ""
     for it in remarks:
         for prefix in (_STATE, _MORE):

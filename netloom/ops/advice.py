@@ -73,7 +73,7 @@ _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
     ),
     50: ((_LACKING, _NOTHING_TO_ADD),),
     100: ((_LACKING, _NOTHING_TO_ADD),),
-    101: ((re.compile("detach who holds it"), _NOTHING_TO_ADD),),
+    101: ((re.compile("detach (who|the container that) holds it"), _NOTHING_TO_ADD),),
 }
 _COMMAND = re.compile(r"`netloom[^`]*`")
 

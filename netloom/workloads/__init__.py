@@ -1,4 +1,4 @@
-"""Who is being attached."""
+"""The workload that is attached, and the arguments of the runtime."""
 
 from .arguments import Arguments, Workload
 

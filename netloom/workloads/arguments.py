@@ -1,4 +1,4 @@
-"""What the runtime says of the workload in `CNI_ARGS`."""
+"""The runtime's arguments in `CNI_ARGS`, and the workload that they name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..cni.args import load_args
 
 
 class Workload(Struct, frozen=True):
-    """A pod, if the runtime works for Kubernetes (or names one as podman does), else nothing but empty."""
+    """A pod, if the runtime names one, as Kubernetes and podman do; otherwise all fields are empty."""
 
     namespace: str = ""
     pod: str = ""
@@ -27,7 +27,7 @@ class Arguments(
         "infra_container_id": "K8S_POD_INFRA_CONTAINER_ID",
     },
 ):
-    """The arguments that netloom knows. Others are an error, unless `IgnoreUnknown` is among them."""
+    """The arguments that netloom knows. Others are an error, unless `IgnoreUnknown` is given."""
 
     ip: str = ""
     mac: str = ""

@@ -165,7 +165,7 @@ def test_who_holds_an_address_that_was_asked_for_is_named(machine: Machine) -> N
     (holder,) = machine.listed("--json")
     refused = machine.cni("add", machine.node.container(), "--json", CNI_ARGS="IP=10.78.0.1")
     assert refused.error["code"] == 101
-    assert f"netloom/{holder['containerID']}/eth0 holds it; " in refused.error["error"]
+    assert f"in use by netloom/{holder['containerID']}/eth0; " in refused.error["error"]
 
 
 def test_an_error_reads_well_with_a_colon_or_a_semicolon_before_its_details(machine: Machine) -> None:

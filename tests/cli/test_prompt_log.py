@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from netloom.api.client import Connection, UnknownQuestion
+from netloom.api.client import Connection, UnknownRPC
 from netloom.ops.node.namespaces import last_sign
 
 from ..fixtures.machine import Machine, up_to_date
@@ -105,7 +105,7 @@ def test_a_question_that_an_agent_does_not_know_is_told_from_one_that_it_could_n
     machine: Machine,
 ) -> None:
     """As one of an earlier version does not know `settle`, and need not be complained of."""
-    with Connection(str(machine.node.socket), 20) as connection, pytest.raises(UnknownQuestion):
+    with Connection(str(machine.node.socket), 20) as connection, pytest.raises(UnknownRPC):
         connection.ask("anything")
 
 
@@ -194,11 +194,11 @@ def test_that_nothing_happened_is_said(machine: Machine) -> None:
 
 def test_what_to_do_next_names_no_files_where_there_are_none(machine: Machine) -> None:
     with_files = explained(machine, "nobody")["findings"][0]
-    assert "names the file" in with_files["next"]
+    assert "names the first network file" in with_files["next"]
     machine.conflist.unlink()
     without = explained(machine, "nobody")["findings"][0]
     assert without["code"] == "never-asked"
-    assert "names the file" not in without["next"]
+    assert "names the first network file" not in without["next"]
     assert "netloom up" in without["next"]
 
 

@@ -95,7 +95,7 @@ def test_an_address_of_one_family_is_asked_for_and_the_other_is_given(podman: Po
 def test_podman_says_which_address_could_not_be_had(podman: Podman, running: Host) -> None:
     podman.run("one", "net", FOREVER, ip="10.9.0.77")
     before = running.links()
-    with pytest.raises(CommandFailed, match=r"10\.9\.0\.77 .*/eth0 holds it"):
+    with pytest.raises(CommandFailed, match=r"10\.9\.0\.77 is in use by .*/eth0"):
         podman.run("two", "net", FOREVER, ip="10.9.0.77")
     with pytest.raises(CommandFailed, match="is in none of the pools"):
         podman.run("three", "net", FOREVER, ip="10.20.0.1")

@@ -68,7 +68,7 @@ def test_a_requested_address_that_another_holds_is_an_error_that_names_it(book: 
 
 def test_an_address_of_the_hosts_own_is_said_to_be_the_hosts(book: Book) -> None:
     book.holdings = SqlHoldings(book.connection, frozenset({packed_ip("10.1.0.5")}))
-    with pytest.raises(Taken, match="the host itself holds it"):
+    with pytest.raises(Taken, match="in use by the host itself"):
         book.attach(DUAL, "10.1.0.5")
 
 

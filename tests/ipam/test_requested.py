@@ -36,9 +36,9 @@ def test_a_prefix_length_is_ignored_even_if_it_is_not_the_pools() -> None:
 
 
 BAD = [
-    ("nine", "'nine' is no IP address"),
-    ("10.1.0.5/33", "'10.1.0.5/33' is no IP address"),
-    ("10.1.0.300", "is no IP address"),
+    ("nine", "'nine' is not an IP address"),
+    ("10.1.0.5/33", "'10.1.0.5/33' is not an IP address"),
+    ("10.1.0.300", "is not an IP address"),
     ("x" * 5000, "(5000 characters)"),
     ("10.9.0.5", "10.9.0.5 is in none of the pools"),
     ("fd01::5", "fd01::5 is in none of the pools"),
@@ -72,5 +72,5 @@ def test_the_error_lists_the_pools() -> None:
 
 @pytest.mark.parametrize("text", ["10.1.0.5,", ",10.1.0.5", "10.1.0.5,,10.1.0.6", ","])
 def test_an_empty_place_between_commas_is_an_error(text: str) -> None:
-    with pytest.raises(InvalidEnvironment, match="'' is no IP address"):
+    with pytest.raises(InvalidEnvironment, match="'' is not an IP address"):
         asked(text)

@@ -1,8 +1,8 @@
-"""Every error and every finding that netloom can give, by its code: what it means, and what to do.
+"""Every error and finding that netloom can report, by its code: what it means, and what to do.
 
-The pages of the reference are made from it, and `netloom explain CODE` prints the same without a browser.
-Who raises an error knows the code; who reads it finds the same words everywhere. Nothing here is imported
-on the way of an ADD.
+The pages of the reference are generated from these entries, and `netloom explain CODE` prints them. The code
+that raises an error knows only its code, so that readers find the same words everywhere. An ADD must not
+import this package.
 """
 
 from __future__ import annotations

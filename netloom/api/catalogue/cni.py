@@ -1,4 +1,4 @@
-"""Errors with numbers: those of the CNI specification, and those of netloom's own plugin from 100 on."""
+"""Errors with numbers: those of the CNI specification, and from 100 on those of netloom's plugin."""
 
 from __future__ import annotations
 
@@ -12,139 +12,142 @@ def _entry(code: int, title: str, meaning: str, remedy: str) -> Entry:
 ENTRIES = (
     _entry(
         0,
-        "a plugin failed without saying why",
-        "A plugin ended with a failure and printed no CNI error. It may have crashed or been killed; what "
-        "it wrote to standard error is shown beside it.",
-        "Read what the plugin wrote, and run it by hand with the same configuration. `dmesg` names a plugin"
-        " that the kernel killed for lack of memory.",
+        "a plugin failed without a CNI error",
+        "A plugin exited with a failure and printed no CNI error. It may have crashed or been killed. Its "
+        "standard error output is shown with this error.",
+        "Read the plugin's output, and run the plugin by hand with the same configuration. `dmesg` names a "
+        "plugin that the kernel killed for lack of memory.",
     ),
     _entry(
         1,
-        "a version of CNI that is not supported",
-        "The configuration's `cniVersion`, a result, or a verb has a version that the plugin does not know."
-        " CHECK needs 0.4.0, GC and STATUS need 1.1.0.",
-        "`netloom cni version PLUGIN` shows which versions a plugin supports; set the network's "
-        "`cniVersion` to one that all of its plugins and the runtime know. podman 4 and containerd 1.6 read"
-        " up to 1.0.0.",
+        "an unsupported CNI version",
+        "The configuration's `cniVersion`, a result or a verb has a version that the plugin does not "
+        "support. CHECK needs 0.4.0; GC and STATUS need 1.1.0.",
+        "`netloom cni version PLUGIN` shows which versions a plugin supports. Set the network's "
+        "`cniVersion` to a version that all of its plugins and the runtime support. podman 4 and containerd "
+        "1.6 support versions up to 1.0.0.",
     ),
     _entry(
         2,
         "a key or value that the plugin does not support",
-        "The network's configuration, or an argument of the runtime, has a key or a value that the plugin "
+        "The network's configuration or an argument of the runtime has a key or a value that the plugin "
         "does not support. Nothing was changed.",
-        "Remove or correct what the message names; `netloom cni validate` judges a file as an ADD would.",
+        "Remove or correct what the message names. `netloom cni validate` checks a file by the same rules "
+        "as an ADD.",
     ),
     _entry(
         3,
-        "the container is not known",
-        "The request names no container, or one that is not attached. After this answer a runtime need not "
-        "send DEL.",
-        "`netloom ls --wide` lists what is attached; attach it first.",
+        "an unknown container",
+        "The request names no container, or a container that is not attached. After this error a runtime "
+        "need not send DEL.",
+        "Attach the container first. `netloom ls --wide` lists what is attached.",
     ),
     _entry(
         4,
-        "a bad container ID, interface name or argument",
-        "One of the CNI_* variables is missing or invalid: a container ID with a slash, an interface name "
-        "of more than 15 bytes, `CNI_ARGS` that are not KEY=VALUE pairs.",
+        "an invalid container ID, interface name or argument",
+        "A CNI_* variable is missing or invalid, for example a container ID with a slash, an interface name "
+        "longer than 15 bytes, or `CNI_ARGS` that are not KEY=VALUE pairs.",
         "Correct the value that the message names.",
     ),
     _entry(
         5,
-        "a file or the disk failed",
-        "A file could not be read or written: the journal, the cache of results, or a plugin that cannot be"
-        " started. If it is the journal, nothing of the request has happened.",
-        "Check the path that the message names: its permissions, its mount (read-only?), and the space on "
-        "its disk. `netloom status` says whether the journal takes changes again.",
+        "a file or disk error",
+        "netloom could not read or write a file, such as the journal or the cache of results, or could not "
+        "start a plugin. If the journal failed, nothing of the request was done.",
+        "Check the path in the message: its permissions, its mount (read-only?), and the free space on its "
+        "disk. `netloom status` shows whether the journal can be written again.",
     ),
     _entry(
         6,
         "invalid JSON",
-        "The configuration on standard input, or the output of a plugin, cannot be decoded.",
-        "Run the plugin by hand and read its output; check the file with `netloom cni validate`.",
+        "netloom cannot decode the configuration on standard input or the output of a plugin.",
+        "Check the file with `netloom cni validate`, or run the plugin by hand and read its output.",
     ),
     _entry(
         7,
-        "a configuration that cannot work",
-        "The network's file has an invalid value, names a plugin that is in none of the plugin directories,"
-        " or there is no network of that name.",
-        "`netloom cni validate` lists the networks, and what is wrong with each. Plugins are searched in "
+        "an invalid network configuration",
+        "The network's file has an invalid value or names a plugin that is in none of the plugin "
+        "directories, or no network has the given name.",
+        "`netloom cni validate` lists the networks and the errors in each. Plugins are searched for in "
         "`CNI_PATH`.",
     ),
     _entry(
         8,
-        "an invalid namespace, or the host's own",
-        "`CNI_NETNS` is not a network namespace, or it is the one that the plugin itself runs in, to which "
-        "nothing is ever attached. Nothing was changed.",
+        "an invalid network namespace, or the host's own",
+        "`CNI_NETNS` is not a network namespace, or it is the one in which the plugin itself runs. Nothing "
+        "is ever attached to that one. Nothing was changed.",
         "Give the path of the container's namespace, such as /run/netns/NAME.",
     ),
     _entry(
         11,
         "try again later",
-        "The request could not be served now: no agent answers, the node is busy, the agent is stopping, no"
-        " address is left, or another user could answer at the agent's socket. Nothing is half done, and "
-        "runtimes try again by themselves.",
-        "`netloom status` says which of these it is; `netloom up` starts an agent.",
+        "netloom could not serve the request now: no agent answers, the node is busy, the agent is "
+        "stopping, no address is left, or another user could answer at the agent's socket. No partial "
+        "change remains, and runtimes try again by themselves.",
+        "`netloom status` shows the cause. `netloom up` starts an agent.",
     ),
     _entry(
         50,
         "nothing can be attached now",
-        "STATUS: an ADD to this network would fail, and the message says why. Attached containers keep "
-        "working.",
-        "`netloom status` and `netloom doctor` name the cause and what to do.",
+        "STATUS reports that an ADD to this network would fail. The message has the reason. Attached "
+        "containers keep working.",
+        "`netloom status` and `netloom doctor` show the cause and what to do.",
     ),
     _entry(
         51,
         "nothing can be attached, and attached containers may be cut off",
-        "STATUS: an ADD would fail, and attached containers may not reach each other.",
-        "`netloom status` and `netloom doctor` name the cause and what to do.",
+        "STATUS reports that an ADD would fail, and that attached containers may not reach each other.",
+        "`netloom status` and `netloom doctor` show the cause and what to do.",
     ),
     _entry(
         100,
         "the kernel refused",
-        "The kernel did not create a part of the attachment, and everything was rolled back; or it is known"
-        " to refuse, and nothing was begun: IPv6 is switched off, or the uplink's MTU is below 1280, and "
-        "the network has an IPv6 pool. The message ends with the kernel's own words.",
-        "`netloom doctor` lists what this kernel can do, and which settings prevent it.",
+        "The kernel refused to create a part of the attachment, and netloom rolled everything back. Or "
+        "netloom did not begin, because the kernel would refuse: the network has an IPv6 pool, and IPv6 is "
+        "switched off or the uplink's MTU is below 1280. The message ends with the kernel's error.",
+        "`netloom doctor` lists what this kernel supports, and which settings prevent the operation.",
     ),
     _entry(
         101,
         "a requested address is in use",
         "The requested address is held by another attachment, which the message names, by the host itself, "
-        "or by a link of a journal that was lost.",
-        "Request another address, or detach the container that holds it; `netloom explain ADDRESS` tells "
-        "since when. For a link, the message has the command that removes it.",
+        "or by a link that was in a lost journal.",
+        "Request another address, or detach the container that holds it. `netloom explain ADDRESS` shows "
+        "since when it is held. If a link holds it, the message has the command that removes the link.",
     ),
     _entry(
         102,
         "an object of another program is in the way",
-        "Where the attachment would be there is an interface, a route or a table that another program made."
-        " It was left alone, and nothing was changed.",
+        "An interface, a route or a table of another program is where netloom would create its own. netloom "
+        "did not touch it, and nothing was changed.",
         "Remove what the message names if it is not needed, or choose another interface name or address.",
     ),
     _entry(
         103,
-        "not as ADD left it",
-        "CHECK compared the attachment with the kernel, and they differ; the details name every difference.",
-        "A running agent restores what is missing within a minute. It leaves changed objects alone: "
-        "`netloom check --repair` restores those.",
+        "the attachment differs from what ADD created",
+        "CHECK compared the attachment with the kernel and found differences. The details of the error list "
+        "each one.",
+        "A running agent restores missing objects within a minute. It does not restore changed objects: "
+        "`netloom check --repair` does.",
     ),
     _entry(
         104,
-        "already attached, elsewhere or with another configuration",
-        "The container's interface is attached to this network already, in another namespace or with another "
-        "configuration, as after a change of the network's file.",
-        "Detach it first; `netloom ls --wide` shows where it is attached.",
+        "already attached in another namespace or with another configuration",
+        "The container's interface is already attached to this network, in another namespace or with "
+        "another configuration, for example because the network's file was changed.",
+        "Detach it first. `netloom ls --wide` shows where it is attached.",
     ),
     _entry(
         105,
         "a host port is in use",
-        "The requested port of the host leads to another container already.",
-        "Use another port, or detach the container that holds it; `netloom ports` lists them.",
+        "The requested host port already leads to another container.",
+        "Use another host port, or detach the container that uses it. `netloom ports` lists the host ports "
+        "in use.",
     ),
     _entry(
         999,
         "a defect of netloom",
-        "Something happened that netloom did not expect. The agent's log says where.",
-        "Please report it, with the archive that `netloom bundle` makes.",
+        "netloom met an unexpected error. The agent's log shows where.",
+        "Please report it, with the archive that `netloom bundle` creates.",
     ),
 )

@@ -1,4 +1,4 @@
-"""One page of the catalogue."""
+"""An entry of the catalogue."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-# Where it comes from: a number of CNI, the kernel's objects, a command, or a look at the node.
+# What reports it: a CNI plugin (by number), the kernel objects, a command, or a check of the node.
 Area: TypeAlias = Literal["cni", "kernel", "command", "finding"]
 
 
 class Entry(Struct, frozen=True):
-    """`meaning` and `remedy` are sentences for people, with commands in backquotes."""
+    """One error or finding. `meaning` and `remedy` are sentences for people, with commands in backquotes."""
 
     code: str
     area: Area
@@ -21,5 +21,5 @@ class Entry(Struct, frozen=True):
 
     @property
     def page(self) -> str:
-        """Where the reference has it."""
+        """The path of its page in the reference."""
         return f"docs/reference/errors/{self.code}.md"

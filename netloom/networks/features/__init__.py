@@ -1,1 +1,1 @@
-"""What a network can have besides addresses: masquerade, host ports, bandwidth, isolation, sysctls."""
+"""Features of a network besides addresses: masquerade, host ports, bandwidth, isolation, sysctls."""

@@ -1,7 +1,7 @@
-"""Limits: how fast a container may send and receive.
+"""Bandwidth limits of a container.
 
-What it receives waits on the host's end of its pair. What it sends is led through a link of its own for that,
-on the host: a queue in the container could be taken away from inside.
+Ingress is queued on the host's end of the pair. Egress is redirected through a separate link on the host,
+since a process in the container could remove a queue there.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from ...kernel import Ifb, Ingress, Object, Plan, Redirect, Shaper, Up
 from ..names import queue_of
 from .options import Limit, Limits
 
-# In seconds of the rate: what may come at once, and what may wait.
+# Burst and queue length, in seconds of the rate.
 _BURST = 0.02
 _WAITING = 0.05
-# In bytes. A sender hands over as much as this in one piece, and should not lose most of it.
+# Bytes that a sender may pass on in one piece, most of which should not be dropped.
 _PIECE = 1 << 16
 
 
 def objects(it: Limits, host_link: str, mtu: int) -> list[Object]:
-    """They stand before the link is up."""
+    """Returns objects that must be created before the link is up."""
     made: list[Object] = []
     if it.ingress is not None:
         made.append(_shaper(host_link, it.ingress, mtu))
@@ -41,7 +41,7 @@ def _shaper(link: str, limit: Limit, mtu: int) -> Shaper:
 
 
 def described(plan: Plan) -> dict[str, int] | None:
-    """What a plan says of them, in the words of the capability; None if nothing is limited."""
+    """Returns the limits of a plan, with the names of the capability; None if there are none."""
     found: dict[str, int] = {}
     links = {it.link for it in plan.objects if isinstance(it, Redirect)}
     queues = {queue_of(link) for link in links}

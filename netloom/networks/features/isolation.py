@@ -1,7 +1,7 @@
-"""Isolation: which containers of this host may begin to talk to each other.
+"""Isolation: which containers of this host may open connections to each other.
 
-What answers is let through, and so is what comes by a host port: that one is published. The host itself and
-whoever is outside are not concerned.
+Replies always pass, and so does traffic to host ports, since these are published. Traffic with the host
+itself and with the outside is not restricted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .options import Isolation
 
 
 def chain(isolation: Isolation, network: str) -> NftChain | None:
-    """Of a network: what passes it is between two of its members."""
+    """Returns the chain of a network, which accepts only traffic between its members."""
     return chain_named(table.name_of(table.KEEP_APART, network)) if isolation == "networks" else None
 
 

@@ -1,4 +1,4 @@
-"""Masquerade: what leaves a network's pools gets the host's own address, and so finds its way back."""
+"""Masquerade: NAT of traffic that leaves a network's pools to the host's address."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ...kernel import NftChain, NftElement, Plan
 from .. import table
 from .options import MasqueradeScope
 
-# Nobody answers to a group, so nobody needs to be told a sender that can be answered.
+# Multicast groups: no reply is sent to the source address, so it need not be changed.
 _GROUPS = ("224.0.0.0/4", "ff00::/8")
 
 
 def chain(it: MasqueradeScope, pools: Iterable[str]) -> NftChain:
-    """Of a network: networks that say the same share it."""
+    """Returns the chain of a network. Networks with equal rules share it."""
     kept = dict.fromkeys((*pools, *it.exceptions, *_GROUPS))
     rules = [f"{'ip6' if ':' in cidr else 'ip'} daddr {cidr} return" for cidr in kept if it.covers(cidr)]
     rules.append("masquerade")
@@ -21,7 +21,7 @@ def chain(it: MasqueradeScope, pools: Iterable[str]) -> NftChain:
 
 
 def chain_of(rules: Sequence[str]) -> NftChain:
-    """With the name that follows from its rules."""
+    """Returns a chain whose name is derived from its rules."""
     return table.chain(table.name_of(table.LEAVE, "\n".join(rules)), rules)
 
 
@@ -34,12 +34,12 @@ def elements(leave: NftChain, it: MasqueradeScope, addresses: Iterable[str]) -> 
 
 
 def is_sound(found: NftChain) -> bool:
-    """Whether it is one of ours: its name says what its rules are."""
+    """Whether the chain is netloom's: its name is derived from its rules."""
     return found.name.startswith(table.LEAVE) and found == chain_of(found.rules)
 
 
 def described(plan: Plan) -> dict[str, object] | None:
-    """What a plan says of it, as `netloom ls --json` does; None if nothing is masqueraded."""
+    """Returns the masquerade of a plan as `netloom ls --json` shows it; None if there is none."""
     leaving = {it.set for it in plan.objects if isinstance(it, NftElement) and it.set in table.LEAVING}
     if not leaving:
         return None

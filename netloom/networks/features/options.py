@@ -1,4 +1,4 @@
-"""What a network's configuration and the runtime say of NAT, host ports, limits and settings, checked."""
+"""Validates NAT, host ports, limits and sysctls from the network's configuration and the runtime."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 Isolation: TypeAlias = Literal["none", "networks", "containers"]
 Protocol: TypeAlias = Literal["tcp", "udp", "sctp"]
 
-# As containers have it who were told "as much as you like": it would be seconds of no limit at all.
+# Runtimes send such a burst for "unlimited". Taken literally, it would be seconds without any limit.
 BOUNDLESS = (1 << 31) - 1
 SLOWEST, FASTEST = 8_000, 400_000_000_000
 
 
 class Limit(Struct, frozen=True):
-    """Bits a second, and bits at once; without a burst, what suits the rate."""
+    """A rate in bits a second and a burst in bits; a burst of 0 is derived from the rate."""
 
     rate: int
     burst: int = 0
 
 
 class Limits(Struct, frozen=True):
-    """Of an attachment, as the container sees it: `ingress` is what it receives."""
+    """The limits of an attachment. `ingress` is what the container receives."""
 
     ingress: Limit | None = None
     egress: Limit | None = None
 
 
 class MasqueradeScope(Struct, frozen=True, kw_only=True):
-    """For which families, and what else than the pools sees containers by their own addresses."""
+    """The families to masquerade, and destinations besides the pools that are exempt."""
 
     ipv4: bool = True
     ipv6: bool = True
@@ -53,9 +53,9 @@ class MasqueradeScope(Struct, frozen=True, kw_only=True):
 
 
 class MappedPort(Struct, frozen=True, kw_only=True):
-    """A port of the host, and the container's address and port that it leads to; both of one family.
+    """A host port, and the container's address and port to which it leads, in one address family.
 
-    Without `host_ip`, all addresses of the host have it.
+    Without `host_ip`, it is on all addresses of the host.
     """
 
     protocol: Protocol
@@ -75,20 +75,20 @@ class MappedPort(Struct, frozen=True, kw_only=True):
         )
 
 
-# Protocol, port, address of the host, and whether it is IPv6.
+# Protocol, port, host address, and whether it is IPv6.
 Port: TypeAlias = tuple[str, int, str, bool]
 
-# First bytes of addresses of groups, by their length; and how an IPv4 address looks that is written as IPv6.
+# First bytes of multicast addresses, by length; and the prefix of IPv4-mapped IPv6 addresses.
 _GROUPS = {4: range(224, 256), 16: range(255, 256)}
 _MAPPED = bytes(10) + b"\xff\xff"
 
 _PROTOCOLS = ("tcp", "udp", "sctp")
 _ANY = ("0.0.0.0", "::")
-# What the masquerade of a network leaves alone is a rule each.
+# Each exception of a masquerade is a rule.
 _MOST_EXCEPTIONS = 256
-# Of one container. Every look at it compares them all, and an ADD of so many takes 0.4 s.
+# Host ports of one container. Each check compares them all, and an ADD with so many takes 0.4 s.
 _MOST_PORTS = 5000
-# In seconds of the rate. The kernel could keep 274.
+# In seconds of the rate. The kernel could represent 274.
 _LONGEST_BURST = 60
 
 
@@ -99,7 +99,7 @@ class MasqueradeConfig(Struct, frozen=True, forbid_unknown_fields=True, rename={
 
 
 class BandwidthCapability(Struct, frozen=True, rename="camel"):
-    """Bits, as the capability has it. 0: no limit."""
+    """Bits, as in the capability. 0: no limit."""
 
     ingress_rate: int = 0
     ingress_burst: int = 0
@@ -108,7 +108,7 @@ class BandwidthCapability(Struct, frozen=True, rename="camel"):
 
 
 class BandwidthConfig(BandwidthCapability, frozen=True, forbid_unknown_fields=True):
-    """Of a network."""
+    """The key `bandwidth` of a network."""
 
 
 class PortMapping(
@@ -116,7 +116,7 @@ class PortMapping(
     frozen=True,
     rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"},
 ):
-    """As runtimes send it. Once it is checked, `protocol` is in lower case, and `host_ip` as nft shows it."""
+    """As runtimes send it. After validation, `protocol` is in lower case, and `host_ip` as nft shows it."""
 
     host_port: int
     container_port: int
@@ -128,7 +128,7 @@ class PortMapping(
         return f"host port {self.host_port}/{self.protocol}{where}"
 
 
-# A capability, its list, an object in it, a list there.
+# Nesting: a capability, its list, an object in it, a list there.
 _DEEPEST = 4
 _NAMES = {
     name.lower(): name
@@ -140,10 +140,10 @@ _NAMES = {
 
 
 def as_named(value: Any, depth: int = _DEEPEST) -> Any:
-    """What a runtime gives, with the names that we have for it, and without what is null.
+    """Returns a runtime's value with the names of the capability, and without null values.
 
-    Those written in Go spell them as their structs do, `HostPort`: Go itself reads either. And they say
-    null where they have nothing to say.
+    Runtimes written in Go may spell keys like their struct fields (`HostPort`), since Go accepts both, and
+    send null for empty values.
     """
     if not depth or not isinstance(value, list | dict):
         return value
@@ -159,13 +159,15 @@ def masquerade_of(said: bool | MasqueradeConfig) -> MasqueradeScope | None:
         return MasqueradeScope() if said else None
     if len(said.exceptions) > _MOST_EXCEPTIONS:
         raise InvalidConfig(
-            f"ipMasq.except has {len(said.exceptions)} ranges, and may have {_MOST_EXCEPTIONS}: join some"
+            f"ipMasq.except has {len(said.exceptions)} ranges; the maximum is {_MOST_EXCEPTIONS}: merge some"
         )
     for cidr in said.exceptions:
         try:
             packed_network(cidr)
         except InvalidObject as cause:
-            raise InvalidConfig(f"ipMasq.except: {cause}", discreet="ipMasq.except has no range") from None
+            raise InvalidConfig(
+                f"ipMasq.except: {cause}", discreet="ipMasq.except has an invalid range"
+            ) from None
     if not said.ipv4 and not said.ipv6:
         return None
     return MasqueradeScope(
@@ -174,19 +176,19 @@ def masquerade_of(said: bool | MasqueradeConfig) -> MasqueradeScope | None:
 
 
 def _whole(cidr: str) -> str:
-    """As the kernel would write it, so that the same range is the same text."""
+    """Normalizes a range, so that equal ranges have equal text."""
     packed, prefix = packed_network(cidr)
     return f"{shown_ip(packed)}/{prefix}"
 
 
 def mappings_of(said: Sequence[PortMapping]) -> tuple[PortMapping, ...]:
     if len(said) > _MOST_PORTS:
-        raise InvalidConfig(f"portMappings has {len(said)} ports, and may have {_MOST_PORTS}")
+        raise InvalidConfig(f"portMappings has {len(said)} ports; the maximum is {_MOST_PORTS}")
     found: dict[PortMapping, None] = {}
     for given in said:
         it = replace(given, protocol=given.protocol.lower(), host_ip=_host_ip(given.host_ip))
         if it.protocol not in _PROTOCOLS:
-            known = f"is none of {', '.join(_PROTOCOLS)}"
+            known = f"is not one of {', '.join(_PROTOCOLS)}"
             raise InvalidConfig(
                 f"portMappings: protocol {shortened(given.protocol)!r} {known}",
                 discreet=f"portMappings: protocol {known}",
@@ -205,15 +207,15 @@ def _host_ip(text: str) -> str:
         packed = packed_ip(text)
     except InvalidObject as cause:
         raise InvalidConfig(
-            f"portMappings: hostIP {cause}", discreet="portMappings: hostIP is no IP address"
+            f"portMappings: hostIP {cause}", discreet="portMappings: hostIP is not an IP address"
         ) from None
     if packed[0] in _GROUPS[len(packed)] or packed.startswith(_MAPPED):
-        raise InvalidConfig(f"portMappings: hostIP {text} is no address that a host can have")
+        raise InvalidConfig(f"portMappings: hostIP {text} is not an address that a host can have")
     return shown_ip(packed)
 
 
 def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -> tuple[MappedPort, ...]:
-    """Each mapping in the families that it is for: that of its host's address, or all that there are."""
+    """Returns each mapping for its address families: that of its host address, or all of the container's."""
     first = {address.is_ipv4: address.ip for address in reversed(addresses)}
     ports: dict[Port, MappedPort] = {}
     for it in mappings:
@@ -240,7 +242,7 @@ def host_ports(mappings: Sequence[PortMapping], addresses: Sequence[Assigned]) -
 
 
 def limits_of(said: BandwidthCapability, runtime: BandwidthCapability | None) -> Limits:
-    """What the runtime says of a direction goes before what the network says."""
+    """In each direction, the runtime's limit takes precedence over the network's."""
     both = [it for it in (runtime, said) if it is not None]
     ingress = [_limit("ingress", it.ingress_rate, it.ingress_burst) for it in both]
     egress = [_limit("egress", it.egress_rate, it.egress_burst) for it in both]
@@ -249,7 +251,7 @@ def limits_of(said: BandwidthCapability, runtime: BandwidthCapability | None) ->
 
 def _limit(name: str, rate: int, burst: int) -> Limit | None:
     if burst and not rate:
-        raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, and {name}Rate is not given")
+        raise InvalidConfig(f"bandwidth: {name}Burst is {burst}, but {name}Rate is not given")
     if not rate:
         return None
     if not SLOWEST <= rate <= FASTEST:
@@ -261,7 +263,7 @@ def _limit(name: str, rate: int, burst: int) -> Limit | None:
     if burst > rate * _LONGEST_BURST:
         raise InvalidConfig(
             f"bandwidth: {name}Burst {burst} lasts over {_LONGEST_BURST} s at {name}Rate {rate}",
-            "leave it out for one that suits the rate",
+            "omit it to use a burst that suits the rate",
         )
     return Limit(rate, burst)
 
@@ -272,13 +274,13 @@ def settings_of(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         path = path_of(name)
         if not is_allowed(path):
             raise InvalidConfig(
-                f"sysctl {shortened(name)!r} is none that a network may set",
-                f"the reference of networks lists them; those of the interface are of {IFNAME}",
+                f"sysctl {shortened(name)!r} is not one that a network may set",
+                f"docs/reference/keys/sysctl.md lists those; write {IFNAME} for the interface's name",
                 discreet="sysctl has a name that a network may not set",
             )
         try:
             kernel.Sysctl(path, value, on="attachment")
         except InvalidObject as cause:
-            raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has no value") from None
+            raise InvalidConfig(f"sysctl: {cause}", discreet=f"sysctl: {path} has an invalid value") from None
         settings[path] = value
     return tuple(settings.items())

@@ -1,7 +1,7 @@
-"""Host ports: what is addressed to a port of this host goes to a container.
+"""Host ports: NAT of packets for a port of this host to a container.
 
-Only of what is addressed to this host: a packet on its way to the same port of another machine is no business
-of ours (CVE-2025-67499).
+Only packets for an address of this host are translated: a packet for the same port of another machine must
+pass unchanged (CVE-2025-67499).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def elements(ports: Iterable[MappedPort]) -> list[NftElement]:
 
 
 def of_plan(plan: Plan) -> list[MappedPort]:
-    """Those of an attachment."""
+    """Returns the host ports in the plan of an attachment."""
     return of_elements(it for it in plan.objects if isinstance(it, NftElement))
 
 

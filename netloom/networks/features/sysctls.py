@@ -1,5 +1,7 @@
-"""Settings (sysctls) that a network may give its containers: those of their own namespace, and none by which
-what netloom has set up there would no longer hold."""
+"""Sysctls that a network may set in its containers.
+
+They are those of the container's namespace, except those that would break what netloom sets up there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from ... import kernel
 
-# Stands for the interface's name, as in the reference plugin `tuning`.
+# The placeholder for the interface's name, as in the reference plugin `tuning`.
 IFNAME = "IFNAME"
 
 ALLOWED = (
@@ -32,7 +34,7 @@ REFUSED = ("*/route_localnet", "*/disable_ipv6")
 
 
 def path_of(name: str) -> str:
-    """With slashes, whichever way it was written: a name that has one has no dots between its parts."""
+    """Returns the name with slashes. In a name that has a slash, dots do not separate parts."""
     return name if "/" in name else name.replace(".", "/")
 
 

@@ -1,18 +1,18 @@
-"""The modes that this version knows, by name. How packets move is a network's `mode`."""
+"""The registry of modes. A network's `mode` determines how its packets move."""
 
 from __future__ import annotations
 
 from .base import Mode
 from .routed import ROUTED
 
-# Of a network whose configuration names none.
+# The mode of a network whose configuration names none.
 DEFAULT = ROUTED.name
 
 _modes: dict[str, Mode] = {ROUTED.name: ROUTED}
 
 
 class UnknownMode(Exception):
-    """A later version wrote the name, or the journal was changed."""
+    """The mode is from a later version, or the journal was changed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"this version of netloom does not know the mode {name!r}")
@@ -36,7 +36,7 @@ def mode_named(name: str) -> Mode:
 
 
 def next_hops() -> frozenset[str]:
-    """Of all modes. They are the same on every node."""
+    """Returns the next hops of all modes, which are the same on every node."""
     return frozenset(it for mode in _modes.values() for it in mode.next_hops)
 
 

@@ -1,12 +1,13 @@
-"""What a mode is: how packets of an attachment move, as an interface.
+"""The interface of a mode, which determines how the packets of an attachment move.
 
-The verbs, recovery, repair, the audit and the commands know this interface alone. A mode does no I/O: it is
-given frozen facts, and gives back values. The registry beside it finds a mode by its name.
+The verbs, recovery, repair, the audit and the commands know only this interface. A mode does no I/O: it takes
+frozen facts and returns values. The registry of the package finds a mode by its name.
 
-Every mode promises:
+Every mode guarantees:
 
-- The plan makes one link on the host, named `host_link`, which goes when the namespace of the container goes.
-- The table's element for a source comes before that link, so that the link is guarded from its birth.
+- The plan creates one link on the host, named `host_link`, which the kernel deletes with the container's
+  namespace.
+- The plan adds the table's source elements before that link, so that the link is filtered from the start.
 - An address is unique in the mode's scope, and only there.
 """
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Assigned(Struct, frozen=True):
-    """An address as text, and the gateway that its pool names; empty: the mode decides."""
+    """An address as text, and the gateway of its pool; empty: the mode chooses one."""
 
     ip: str
     gateway: str = ""
@@ -49,8 +50,8 @@ class Assigned(Struct, frozen=True):
 class Attached(Struct, frozen=True, kw_only=True):
     """The facts of one interface. `rank` counts the container's interfaces; the first has 0.
 
-    Without `default`, traffic from its own addresses still leaves by it, and so does what is for
-    `destinations`; everything else takes another way. `pools` are the ranges of its network.
+    Without `default`, only traffic from the interface's own addresses and to `destinations` leaves by it.
+    `pools` are the ranges of its network.
     """
 
     network: str
@@ -73,7 +74,7 @@ class Attached(Struct, frozen=True, kw_only=True):
 
 
 class Lost(Struct, frozen=True):
-    """What is still known of an attachment whose plan is lost."""
+    """The known facts of an attachment whose plan is lost."""
 
     host_link: str
     ifname: str
@@ -82,7 +83,7 @@ class Lost(Struct, frozen=True):
 
 
 class NodeObject(Struct, frozen=True):
-    """A kernel object that the node itself has for a mode. `family` is 4 or 6: networks with it need it."""
+    """A kernel object of the node itself that a mode needs for networks of `family` (4 or 6)."""
 
     family: int
     object: AnyObject
@@ -94,42 +95,42 @@ class NodeObject(Struct, frozen=True):
 
 class Mode(ABC):
     name: ClassVar[str]
-    # Addresses that containers send to first, on every node. They say nothing about a particular one.
+    # The next hops of containers, the same on every node, so they identify no container.
     next_hops: ClassVar[tuple[str, ...]] = ()
 
     def load(self) -> None:
-        """Imports what its plans need. An agent calls this before it serves; most commands need no plan."""
+        """Imports what plans need. The agent calls this before it serves; most commands need no plan."""
         del self
 
     @abstractmethod
     def scope(self, network: str) -> str:
-        """In what no address of this network is given twice."""
+        """Returns the scope in which each address of this network is unique."""
 
     def validate(self, config: Mapping[str, Any]) -> None:
-        """Judges the keys that only this mode has. Raises `InvalidConfig`."""
+        """Validates the keys that only this mode has. Raises `InvalidConfig`."""
         del config
 
     @abstractmethod
     def plan(self, it: Attached) -> Plan:
-        """Everything that the kernel has for the attachment, in the order in which it is made."""
+        """Returns all kernel objects of the attachment, in the order of creation."""
 
     @abstractmethod
     def result(self, it: Attached, netns: str, before: Result | None = None) -> Result:
-        """What ADD answers, without DNS: what the plugins before ours made, and then ours."""
+        """Returns the result of ADD without DNS: that of previous plugins, then ours."""
 
     @abstractmethod
     def remnants(self, it: Lost) -> Plan:
-        """What to remove of an attachment whose plan is lost, if it is there."""
+        """Returns what to remove, if it exists, for an attachment whose plan is lost."""
 
     @abstractmethod
     def adopt_mac(self, plan: Plan, mac: str) -> Plan:
-        """The plan of an interface to which another program gave this MAC."""
+        """Returns the plan of an interface whose MAC another program has changed to `mac`."""
 
     @abstractmethod
     def addresses(self, plan: Plan) -> Sequence[bytes]:
-        """The addresses that a plan leads to the attachment, from the host's own routing table."""
+        """Returns the addresses that the plan routes to the attachment in the host's own routing table."""
 
     def node_objects(self, host: Host) -> Sequence[NodeObject]:
-        """What the node itself must have for this mode: applied at every start, and again when it is gone."""
+        """The node's objects for this mode. The agent applies them at start, and if one is missing."""
         del host
         return ()

@@ -1,6 +1,6 @@
-"""The routed mode: a pair of links, and routes on both sides. `routed_plan` makes its objects.
+"""The routed mode: a veth pair, with routes on both sides. `routed_plan` creates its objects.
 
-This module is light, because `netloom status` asks for the scope of every network and needs no plan.
+This module must import little: `netloom status` needs the scope of every network, but no plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Routed(Mode):
         del routed_plan
 
     def scope(self, network: str) -> str:
-        """The same for all networks: the host has a route to each address, in its main table."""
+        """Returns one scope for all networks: the host has a route to each address in its main table."""
         del network
         return SCOPE
 
@@ -61,7 +61,7 @@ class Routed(Mode):
         return routed_plan.addresses(plan)
 
     def node_objects(self, host: Host) -> Sequence[NodeObject]:
-        """The host forwards, and answers for the next hop. Of the families that the kernel has."""
+        """Forwarding and the next hop's address, for the families that the kernel supports."""
         from ...kernel import Sysctl
         from ..table import OWN_ADDRESSES
 

@@ -1,16 +1,16 @@
-"""The objects of the routed mode: a pair of links, and routes on both sides. There is no bridge and no ARP.
+"""The objects of the routed mode: a veth pair, with routes on both sides. There is no bridge and no ARP.
 
-The container has its addresses alone on its link (/32, /128), and sends everything to a next hop that
-exists nowhere else: 169.254.1.1 and fe80::1. The host knows by a route which link leads to which address.
-Both ends are told the other's MAC. So the first packet need not wait for an answer, and the kernel's tables
-of neighbours, which all containers of a machine share, do not fill up.
+The container's link has only its own addresses (/32, /128), and the container sends everything to a next
+hop that exists on this link only: 169.254.1.1 and fe80::1. The host has a route to each address. Both ends
+have permanent neighbour entries with the other's MAC, so that the first packet need not wait for an answer,
+and the kernel's neighbour tables, which all containers of a machine share, do not fill up.
 
-The host's end has no address of its own. With one on every end, the kernel would walk through all of them
-whenever a link comes up: 2 ms for each ADD at 1,000 attachments.
+The host's end has no address. If every end had one, the kernel would iterate over all of them whenever a link
+comes up: 2 ms for each ADD at 1,000 attachments.
 
-The order of a plan is its safety: what a container may send is written into the node's table before the
-link is there, and router advertisements are off before it is up. None ever crosses the wire, in neither
-direction: the table sees to that.
+The order of a plan matters for security: the node's table has the container's source addresses before the
+link exists, and router advertisements are disabled before it is up. The table drops router advertisements in
+both directions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .base import Assigned, Attached, Lost
 from .routed import GATEWAY4, GATEWAY6
 
 _EVERYTHING = ("0.0.0.0/0", "::/0")
-# In the container: tables of interfaces that do not have the default route, and the rules that lead there.
+# In the container: routing tables of interfaces without the default route, and priorities of their rules.
 _TABLES = 7800
 
 
@@ -63,8 +63,8 @@ def plan(it: Attached) -> Plan:
         )
     )
     if it.ipv6 and it.mtu >= IPV6_MTU:
-        # Of the host's end only. To look for a setting in a container's namespace leaves a trace of it in
-        # one list of the kernel's, which every later look at any setting walks through.
+        # On the host's end only. A look-up of a sysctl in a container's namespace adds an entry to a list in
+        # the kernel that every later look-up of any sysctl traverses.
         objects.append(Sysctl(f"net/ipv6/conf/{it.host_link}/accept_ra", "0"))
     objects += limits.objects(it.limits, it.host_link, it.mtu)
     objects.append(Up("lo", stay=True, on="attachment"))
@@ -83,7 +83,7 @@ def plan(it: Attached) -> Plan:
 
 
 def _in_the_table(it: Attached) -> list[Object]:
-    """All elements in a row, and so in one transaction; before them, what they lead to."""
+    """Returns all elements in sequence, so that they are one transaction, after the chains they lead to."""
     objects: list[Object] = []
     elements = [_source(it.host_link, address) for address in it.addresses]
     if it.masquerade is not None:
@@ -99,7 +99,7 @@ def _in_the_table(it: Attached) -> list[Object]:
 
 
 def remnants(it: Lost) -> Plan:
-    """All else goes with the links, or is an element that no attachment has, which the agent collects."""
+    """Everything else is deleted with the links, or is an orphaned element that the agent collects."""
     addresses = [Assigned.of(ip) for ip in it.ips]
     elements = [_source(it.host_link, address) for address in addresses]
     rules = [_rule(address, it.rank) for address in addresses]
@@ -108,13 +108,13 @@ def remnants(it: Lost) -> Plan:
 
 
 def addresses(plan: Plan) -> list[bytes]:
-    """Each has a route of the host's."""
+    """Returns the addresses to which the host has a route."""
     routes = (it for it in plan.objects if isinstance(it, Route) and it.on == "host")
     return [packed_network(it.destination)[0] for it in routes]
 
 
 def _next_hop(address: Assigned) -> str:
-    """The gateway of its pool, or the one that every link has."""
+    """Returns the gateway of the pool, or the default next hop."""
     return address.gateway or (GATEWAY4 if address.is_ipv4 else GATEWAY6)
 
 
@@ -141,7 +141,7 @@ def _ways_out(it: Attached) -> list[Object]:
 
 
 def _rule(address: Assigned, rank: int) -> Rule:
-    """What is sent from an address leaves by the link that has it."""
+    """Routes packets from an address by the link that has it."""
     family: Literal["ipv4", "ipv6"] = "ipv4" if address.is_ipv4 else "ipv6"
     table = _TABLES + rank
     return Rule(priority=table, family=family, table=table, source=address.cidr, on="attachment")

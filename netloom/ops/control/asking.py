@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...api.client import AgentError, Connection, NotRunning, Silent, UnknownQuestion
+from ...api.client import AgentError, Connection, NotRunning, Silent, UnknownRPC
 from ...api.paths import Place
 from ..advice import require_root
 from ..errors import OperationFailed
@@ -56,7 +56,7 @@ def _require_presence(place: Place) -> None:
 
 
 def _refused(error: AgentError, question: str, place: Place) -> OperationFailed:
-    if isinstance(error, UnknownQuestion):
+    if isinstance(error, UnknownRPC):
         return OperationFailed(
             f"the agent at {place.socket} does not know how to {question}: it is of an earlier version",
             "`netloom up` hands over to this version, without a failed call",
@@ -80,7 +80,7 @@ def settle(socket: str) -> str:
     try:
         with connection:
             connection.ask("settle")
-    except UnknownQuestion:
+    except UnknownRPC:
         return ""  # one of an earlier version writes its log within a moment
     except AgentError as error:
         return f"{error}: what happened last may be missing here"
