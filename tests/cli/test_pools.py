@@ -117,7 +117,7 @@ def test_a_pool_that_is_used_up_is_a_note_while_another_of_its_family_is_not(mac
     machine.brought_up("--network", "netloom", *pools)
     outcome = machine.run("pools")
     assert outcome.status == 0
-    assert "\nnote: pool 10.20.0.0/31 has none free; netloom takes from 10.21.0.0/31\n" in outcome.stdout
+    assert "\nnote: pool 10.20.0.0/31 has no free address; netloom uses 10.21.0.0/31\n" in outcome.stdout
     assert machine.run("pools", "--json").document["findings"] == []
     for _ in range(2):
         machine.attach(machine.node.container())
@@ -140,7 +140,7 @@ def test_networks_that_share_a_pool_are_told_of_once_and_by_what_each_has_left(m
     (finding,) = pools(machine)["findings"]
     assert (finding["code"], finding["severity"]) == ("pool-exhausted", "error")
     said = machine.run("pools").stdout
-    assert "note: pool 10.20.0.0/31 has none free; rich takes from 10.21.0.0/24" in said
+    assert "note: pool 10.20.0.0/31 has no free address; rich uses 10.21.0.0/24" in said
 
 
 def test_a_pool_that_is_nearly_used_up_is_a_warning(machine: Machine) -> None:
