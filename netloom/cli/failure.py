@@ -253,7 +253,7 @@ def _judge(error: CNIError) -> tuple[int, str]:
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
             return status, advice if hint is None or status != FAILED else hint
-    return FAILED, "see the plugin's documentation, since the message is its own" if hint is None else hint
+    return FAILED, "the message is the plugin's own; see its documentation" if hint is None else hint
 
 
 def _lines(error: CNIError, advice: str) -> list[str]:

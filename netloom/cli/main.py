@@ -137,7 +137,7 @@ def _help(path: list[str], node: Group | None) -> list[str]:
     lines = [f"{name}: {about}", "", f"usage: {name} COMMAND [options]", ""]
     rows = [[word, entry.summary] for word, entry in commands.items()]
     lines += [f"  {line}" for line in laid_out(rows, help_width() - 2)]
-    lines += ["", f"`{name} COMMAND --help` describes a command and its options, with examples."]
+    lines += ["", f"`{name} COMMAND --help` describes a command, with examples."]
     if node is None:
         lines.append("`netloom --version` prints the version.")
     return lines
