@@ -214,7 +214,7 @@ def test_on_a_terminal_it_is_a_table(machine: Machine) -> None:
         "netloom", "10.78.0.0/16", "sequential", "65534", "1", "0", "65533", "<1%",
     ]  # fmt: skip
     assert ipv6.split()[3] == "2^64"
-    assert "add up" in machine.on_a_terminal("pools", "--audit").stdout
+    assert "audit passed" in machine.on_a_terminal("pools", "--audit").stdout
 
 
 def test_a_machine_without_networks_has_none(bare: Machine) -> None:
