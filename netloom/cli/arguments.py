@@ -1,4 +1,4 @@
-"""Parsers for commands, made from their modules: options that many commands share, and the layout of help."""
+"""Parsers of commands, built from their modules; options that many commands share; the layout of help."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ..api.paths import (
 )
 from .terminal.output import write
 
-# Lines that are longer than this are hard to read, however wide the terminal is.
+# Longer lines are hard to read, however wide the terminal is.
 _WIDEST = 100
 _PARAGRAPHS = re.compile(r"\n{2,}")
-# A line of an example or a list: what it is about, and beside it what there is to say.
+# A line of an example or a list: the term, and its description beside it.
 _BESIDE = re.compile(r"( +\S.*?\S {2,})(\S.*)")
 
 
 def help_width() -> int:
-    """Also where it goes to a pager, which is told how wide it is by COLUMNS."""
-    import shutil  # which only help needs
+    """Returns the width of help. For a pager, the variable COLUMNS sets it."""
+    import shutil  # slow to import, and only help needs it
 
     return min(shutil.get_terminal_size().columns, _WIDEST)
 
@@ -80,7 +80,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         type=_socket_path,
         default=default_socket(),
-        help=f"where the agent listens (default {DEFAULT_SOCKET}, or $NETLOOM_SOCKET)",
+        help=f"path of the agent's socket (default: $NETLOOM_SOCKET or {DEFAULT_SOCKET})",
     )
 
 
@@ -90,7 +90,7 @@ def add_state_dir(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=absolute,
         default=default_state_dir(),
-        help=f"where the journal is (default {DEFAULT_STATE_DIR}, or $NETLOOM_STATE_DIR)",
+        help=f"state directory, which holds the journal (default: $NETLOOM_STATE_DIR or {DEFAULT_STATE_DIR})",
     )
 
 
@@ -100,39 +100,41 @@ def add_conf_dir(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=absolute,
         default=default_conf_dir(),
-        help=f"where networks are configured (default {DEFAULT_CONF_DIR}, or $NETCONFPATH)",
+        help=f"directory of network configurations (default: $NETCONFPATH or {DEFAULT_CONF_DIR})",
     )
 
 
 def absolute(text: str) -> str:
-    """An agent that was started from here must find it from anywhere."""
+    """Makes a path absolute, since an agent that the command starts has another working directory."""
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
     try:
         return os.path.abspath(text)
     except OSError as cause:
-        raise argparse.ArgumentTypeError(f"is relative, and there is no current directory: {cause}") from None
+        raise argparse.ArgumentTypeError(
+            f"is relative, and the current directory does not exist: {cause}"
+        ) from None
 
 
 def nameable(text: str) -> str:
-    """A directory whose path can be written down: receipts are JSON, which is text."""
+    """Accepts only a path that is UTF-8, since the receipt, which lists it, is JSON."""
     path = absolute(text)
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise argparse.ArgumentTypeError("its path is not UTF-8, and cannot be written down") from None
+        raise argparse.ArgumentTypeError("its path is not UTF-8, which netloom needs to record it") from None
     return path
 
 
 def _socket_path(text: str) -> str:
     path = absolute(text)
     if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
-        raise argparse.ArgumentTypeError(f"a socket's path may have {_SOCKET_PATH_MAX} bytes: {path}")
+        raise argparse.ArgumentTypeError(f"a socket's path may have at most {_SOCKET_PATH_MAX} bytes: {path}")
     return path
 
 
 def place_of(args: argparse.Namespace) -> Place:
-    """Where the node is that a command is about. What it has no option for is where it usually is."""
+    """Returns the places of the node's files: from the command's options, else the defaults."""
     return Place(
         args.state_dir,
         getattr(args, "socket", default_socket()),
@@ -143,21 +145,20 @@ def place_of(args: argparse.Namespace) -> Place:
 
 # Seconds. poll(2) counts milliseconds in an int, which ends at 24 days.
 _LONGEST = 1_000_000
-_TIMES = "write 02:13, 2026-11-16 02:13, 2026-11-16T02:13:00Z, 10m ago, or @ and seconds since 1970"
+_TIMES = "use 02:13, 2026-11-16 02:13, 2026-11-16T02:13:00Z, 10m ago, or @ with seconds since 1970"
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong as commands do: with a code, and what to do next."""
+    """Raises usage errors in the form of all commands: with a code and a next step."""
 
     words: Sequence[str] = ()
 
     def parsed(self, words: Sequence[str]) -> argparse.Namespace:
-        """Raises `UsageError`. Whoever reports that needs no more than is there by then."""
+        """Raises `UsageError`."""
         self.words = words
         return self.parse_args(words)
 
     def format_help(self) -> str:
-
         self.formatter_class = Help
         return super().format_help()
 
@@ -174,22 +175,22 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, meant([word for word in given if word not in known], known, self.prog))
 
 
-def _as_wide_as_any(prog: str) -> argparse.HelpFormatter:
-    """For options that are declared, each of which argparse tries to format.
+def _fixed_width(prog: str) -> argparse.HelpFormatter:
+    """The formatter while options are declared, since argparse formats each of them once.
 
-    To ask the terminal how wide it is takes a module, and some milliseconds; only help needs to know.
+    Asking for the terminal's width imports a module and takes some milliseconds; only help needs it.
     """
     return argparse.RawDescriptionHelpFormatter(prog, width=80)
 
 
 def parser_for(path: Sequence[str], module: ModuleType) -> Parser:
-    """A command's parser. Its help is the module's docstring: the first paragraph, then examples."""
+    """Returns a command's parser. Its help is the module's docstring."""
     about, _, examples = dedent(module.__doc__ or "").strip().partition("\n\n")
     parser = Parser(
         prog=" ".join(["netloom", *path]),
         description=about,
         epilog=examples,
-        formatter_class=_as_wide_as_any,
+        formatter_class=_fixed_width,
         allow_abbrev=False,
     )
     module.arguments(parser)
@@ -197,7 +198,7 @@ def parser_for(path: Sequence[str], module: ModuleType) -> Parser:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs; errors too")
+    parser.add_argument("--json", action="store_true", help="print JSON, errors included")
 
 
 def seconds(text: str) -> float:
@@ -206,28 +207,26 @@ def seconds(text: str) -> float:
     except ValueError:
         value = float("nan")
     if value != value:
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of seconds, such as 30 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of seconds, such as 30 or 0.5")
     if value <= 0:
-        raise argparse.ArgumentTypeError(f"must be more than 0, and is {text[:20]}")
+        raise argparse.ArgumentTypeError(f"must be more than 0, not {text[:20]}")
     if value > _LONGEST:
-        raise argparse.ArgumentTypeError(
-            f"must be at most {_LONGEST}, which is eleven days, and is {text[:20]}"
-        )
+        raise argparse.ArgumentTypeError(f"must be at most {_LONGEST} (eleven days), not {text[:20]}")
     return value
 
 
 def point_in_time(text: str) -> float:
-    """Seconds since 1970, from a time as people write it."""
+    """Returns seconds since 1970, from a time in any of the accepted forms."""
     from ..api.times import time_at
 
     found = time_at(text, time.time())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no time: {_TIMES}")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a time: {_TIMES}")
     return found
 
 
 def time_or_duration(text: str) -> float:
-    """The same; a duration alone ends now."""
+    """Also accepts a duration, such as 10m: the time that long ago."""
     from ..api.times import duration_of
 
     duration = duration_of(text)

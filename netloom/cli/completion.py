@@ -1,4 +1,4 @@
-"""What a shell may offer in the place of a word, and what a misspelt word may mean."""
+"""Candidates for shell completion, and suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..api.paths import DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
 from .terminal.output import OutputFailed, ReaderGone, say
 from .tree import TREE, Group, resolve
 
-# Less than this is alike by chance: --once and --socket.
+# Words below this ratio are similar by chance, such as --once and --socket.
 _ALIKE = 0.7
 
 
 def meant(unknown: Iterable[str], known: Iterable[str], command: str) -> str:
-    """What to do next, if one of the words is nearly one that is known; else nothing.
+    """Returns a suggestion if one of the words resembles a known one; else an empty string.
 
     >>> meant(["--jsno"], ["--json", "--pool"], "netloom up")
-    'did you mean --json? `netloom up --help` shows how it is called'
+    'did you mean --json? `netloom up --help` shows the options'
     """
-    # Dashes, which all options have, make none of them more alike.
+    # Leading dashes would make all options similar.
     candidates = {it.lstrip("-"): it for it in known}
     found = (get_close_matches(word.lstrip("-"), candidates, n=1, cutoff=_ALIKE) for word in unknown)
     close = list(dict.fromkeys(candidates[it] for matches in found for it in matches))
     if not close:
         return ""
-    return f"did you mean {' and '.join(close)}? `{command} --help` shows how it is called"
+    return f"did you mean {' and '.join(close)}? `{command} --help` shows the options"
 
 
 _GRAMMAR = os.path.join(os.path.dirname(__file__), "grammar.json")
 
 
 def print_candidates(words: Sequence[str]) -> int:
-    """What may stand in the place of the last word, one a line; the scripts of `completion` ask for it."""
+    """Prints the candidates for the last word, one per line, for the scripts of `completion`."""
     *before, last = words or [""]
     try:
         say(*_fitting(candidates(before, last), last))
@@ -49,7 +49,7 @@ def print_candidates(words: Sequence[str]) -> int:
 
 
 def _fitting(found: Iterable[str], last: str) -> list[str]:
-    """Options only for who begins one."""
+    """Filters by prefix, and offers options only after a dash."""
     fitting = [it for it in dict.fromkeys(found) if it.startswith(last)]
     return [it for it in fitting if last.startswith("-") or not it.startswith("-")]
 
@@ -85,7 +85,7 @@ def _values(command: str, wanted: dict[str, Any], given: dict[str, str], last: s
 
 
 def _given(options: dict[str, dict[str, Any]], rest: list[str]) -> dict[str, str]:
-    """Values that options have already: another state directory has other attachments."""
+    """Returns the values of given options, since another state directory has other attachments."""
     pairs = pairwise(rest)
     return {
         options[word]["name"]: value for word, value in pairs if word in options and options[word]["value"]
@@ -108,7 +108,7 @@ Given = Mapping[str, str]
 
 
 def suggestions(command: str, name: str, given: Given, last: str) -> list[str]:
-    """For the argument of that name; `given` are values that other options have already."""
+    """Returns candidates for the argument `name`; `given` are the values of other options."""
     known = _OF_COMMAND.get((command, name)) or _KNOWN.get(name)
     return list(dict.fromkeys(known(given, last))) if known else []
 
@@ -120,7 +120,7 @@ def _networks(given: Given, _: str) -> Iterator[str]:
 
 
 def _pools(given: Given, _: str) -> Iterator[str]:
-    """Those that networks have already, for who wants to keep them."""
+    """Yields the pools of configured networks, for users who want to keep them."""
     for document in _configured(given):
         for plugin in document.get("plugins", ()):
             yield from (pool["cidr"] for pool in plugin.get("pools", ()))
@@ -128,7 +128,7 @@ def _pools(given: Given, _: str) -> Iterator[str]:
 
 def _configured(given: Given) -> Iterator[dict[str, Any]]:
     directory = given.get("conf_dir") or os.environ.get("NETCONFPATH") or DEFAULT_CONF_DIR
-    # Lists go before single plugins, each by name, as runtimes take them.
+    # Lists come before single plugins, each by name, in the order of runtimes.
     files = [name for name in _listed(directory) if name.endswith(_ENDINGS)]
     for name in sorted(files, key=lambda it: (not it.endswith(_ENDINGS[0]), it)):
         with suppress(OSError, ValueError, RecursionError):
@@ -139,7 +139,7 @@ def _configured(given: Given) -> Iterator[dict[str, Any]]:
 
 
 def _namespaces(_: Given, last: str) -> Iterator[str]:
-    """By name, as `ip netns` has them; by path for who begins one."""
+    """Yields names, as `ip netns` does, or paths if the word begins with a slash."""
     for name in _listed(_NETNS):
         yield os.path.join(_NETNS, name) if last.startswith("/") else name
 
@@ -173,7 +173,7 @@ def _containers(given: Given, last: str) -> Iterator[str]:
 
 
 def _attached(given: Given, last: str) -> Iterator[str]:
-    """Containers and pods; attachments themselves for who has begun one, since they are long."""
+    """Yields containers and pods; and attachments, which are long, only after a slash."""
     query = "SELECT network, container_id, ifname, namespace, pod FROM attachment ORDER BY id"
     for network, container, ifname, namespace, pod in _rows(given, query):
         yield container
@@ -191,7 +191,7 @@ def _addresses(given: Given, _: str) -> Iterator[str]:
 
 
 def _explained(given: Given, last: str) -> Iterator[str]:
-    """Whatever has a page or a history: what is attached, addresses, and codes."""
+    """Yields what `explain` accepts: attachments, addresses and codes."""
     from ..api.catalogue import ENTRIES
 
     yield from _attached(given, last)
@@ -211,13 +211,13 @@ def _verbs(given: Given, _: str) -> Iterator[str]:
 
 
 def _rows(given: Given, query: str) -> list[tuple[Any, ...]]:
-    """Straight from the journal's file: to open it as the other commands do takes longer than all else."""
+    """Reads the journal's file directly, since opening it as other commands do is too slow here."""
     import sqlite3
     from urllib.parse import quote
 
     state_dir = given.get("state_dir") or os.environ.get("NETLOOM_STATE_DIR") or DEFAULT_STATE_DIR
     file = os.path.abspath(os.path.join(state_dir, "journal.db"))
-    if not os.path.isfile(file):  # nobody writes to a FIFO that is there
+    if not os.path.isfile(file):  # opening a FIFO would block
         return []
     path = quote(file)
     try:
@@ -236,7 +236,7 @@ def _listed(directory: str) -> list[str]:
 
 Suggest = Callable[[Given, str], Iterator[str]]
 
-# By the name of the argument, and where that means something else, by the command, too.
+# By the argument's name; `_OF_COMMAND` has the commands where a name means something else.
 _KNOWN: dict[str, Suggest] = {
     "network": _networks,
     "netns": _namespaces,

@@ -4,4 +4,4 @@ FAILED = 1
 USAGE = 2
 CONFIGURATION = 3
 DEADLINE = 124
-SIGNALLED = 128  # and the signal's number
+SIGNALLED = 128  # plus the signal's number

@@ -1,4 +1,4 @@
-"""Errors for the person at the terminal: what failed, where, what to do next; as JSON, and as exit status."""
+"""Reports errors: what failed, where, and the next step; as text or JSON, with an exit status."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from .terminal.output import complain
 if TYPE_CHECKING:
     from .kernel_failure import OfKernel
 
-Code: TypeAlias = Annotated[str, Meta(description="a word, of which `netloom explain` tells")]
-Sentence: TypeAlias = Annotated[str, Meta(description="what failed, in a sentence")]
-Next: TypeAlias = Annotated[str, Meta(description="what to do about it")]
+Code: TypeAlias = Annotated[str, Meta(description="error code, which `netloom explain` explains")]
+Sentence: TypeAlias = Annotated[str, Meta(description="what failed, and why")]
+Next: TypeAlias = Annotated[str, Meta(description="the next step")]
 Notes: TypeAlias = Annotated[
-    tuple[str, ...], Meta(description="what is worth knowing besides, such as a clean-up that failed, too")
+    tuple[str, ...], Meta(description="additional notes, such as a clean-up that also failed")
 ]
-See: TypeAlias = Annotated[str, Meta(description="the command that tells more; empty: none does")]
-Warnings: TypeAlias = Annotated[tuple[str, ...], Meta(description="what would have been said before it")]
+See: TypeAlias = Annotated[str, Meta(description="command that explains the error; empty if there is none")]
+Warnings: TypeAlias = Annotated[tuple[str, ...], Meta(description="warnings before the error")]
 
 
 class OfCommand(Struct, frozen=True, kw_only=True):
-    """A command could not do what it is for, or was called in a way that cannot work (`usage`)."""
+    """A command failed, or its arguments are wrong (`usage`)."""
 
     code: Code
     error: Sentence
     said: Annotated[
-        tuple[str, ...], Meta(description="lines of whoever knows more, such as a log's last")
+        tuple[str, ...], Meta(description="lines of another source, such as the last ones of a log")
     ] = ()
     next: Next
     see: See = ""
@@ -65,30 +65,32 @@ class OfCommand(Struct, frozen=True, kw_only=True):
 
 
 class FailedAttachment(Struct, frozen=True, rename={"container_id": "containerID", "ifname": "ifName"}):
-    """By what a plugin knows it."""
+    """The attachment of a plugin's error."""
 
     network: Annotated[str, Meta(description="the network's name")]
-    container_id: Annotated[str, Meta(description="the container's ID, as the plugins were told")]
-    ifname: Annotated[str, Meta(description="the interface in it")]
+    container_id: Annotated[str, Meta(description="the container's ID, as passed to the plugins")]
+    ifname: Annotated[str, Meta(description="the container's interface")]
 
 
 class OfPlugin(Struct, frozen=True, kw_only=True):
-    """An error of CNI: of a plugin, or of the runtime's side that calls it."""
+    """A CNI error, from a plugin or from the runtime that calls it."""
 
-    code: Annotated[int, Meta(description="CNI's number; from 100 on, each plugin's own")]
+    code: Annotated[int, Meta(description="CNI error code; codes from 100 on are defined by each plugin")]
     error: Sentence
-    msg: Annotated[str, Meta(description="the plugin's own sentence")]
-    details: Annotated[str, Meta(description="what it has added to that")]
+    msg: Annotated[str, Meta(description="the plugin's message")]
+    details: Annotated[str, Meta(description="the plugin's details")]
     notes: Notes = ()
-    plugin: Annotated[str | None, Meta(description="its type; null: it is of no plugin")]
-    attachment: Annotated[FailedAttachment | None, Meta(description="whose; null: of none in particular")]
-    stderr: Annotated[str, Meta(description="what the plugin has printed there")]
+    plugin: Annotated[str | None, Meta(description="the plugin's type; null if no plugin failed")]
+    attachment: Annotated[
+        FailedAttachment | None, Meta(description="the attachment; null if the error concerns none")
+    ]
+    stderr: Annotated[str, Meta(description="the plugin's output on stderr")]
     next: Next
     see: See = ""
     warnings: Warnings = ()
 
 
-# Its exit status, what programs get, and lines for people, which `report` makes safe for a terminal.
+# Exit status, JSON document, and lines for people, which `report` makes safe for a terminal.
 _Explained: TypeAlias = "tuple[int, OfCommand | OfPlugin | OfKernel, list[str]]"
 
 # The first entry that an error is an instance of: its exit status and what to do next.
@@ -96,62 +98,64 @@ _ADVICE: tuple[tuple[type[CNIError], int, str], ...] = (
     (
         NoConfigsFound,
         CONFIGURATION,
-        "`netloom up` makes this machine a node, with a network; if you have networks elsewhere, set "
-        "NETCONFPATH to their directory",
+        "`netloom up` sets up this node with a network; if your networks are in another directory, set "
+        "NETCONFPATH to it",
     ),
-    (NetworkNotFound, CONFIGURATION, "`netloom cni validate` lists the networks that are there"),
+    (NetworkNotFound, CONFIGURATION, "`netloom cni validate` lists the configured networks"),
     (PluginNotFound, CONFIGURATION, "set CNI_PATH to the directories of your plugins, separated by colons"),
-    (InvalidConfig, CONFIGURATION, "mend the configuration; `netloom cni validate` checks it"),
-    (AttachmentBusy, DEADLINE, "wait for the other operation, or give more time with --timeout"),
-    (DeadlineExceeded, DEADLINE, "look at why the plugin hangs, or give more time with --timeout"),
+    (InvalidConfig, CONFIGURATION, "correct the configuration; `netloom cni validate` checks it"),
+    (AttachmentBusy, DEADLINE, "wait for the other operation, or raise --timeout"),
+    (DeadlineExceeded, DEADLINE, "find out why the plugin hangs, or raise --timeout"),
     (CheckNotSupported, FAILED, "raise the network's cniVersion to 0.4.0 or later"),
-    (IncompatibleVersion, FAILED, "`netloom cni version PLUGIN` shows what a plugin speaks"),
+    (IncompatibleVersion, FAILED, "`netloom cni version PLUGIN` shows the versions that a plugin supports"),
     (
         UnsupportedField,
         FAILED,
-        "take what the message names out of the configuration; the plugin's documentation has what it takes",
+        "remove what the message names from the configuration; the plugin's documentation lists its keys",
     ),
-    (InvalidEnvironment, FAILED, "mend the value that the message names"),
-    (InvalidNetns, FAILED, "give the path of the container's namespace, such as /run/netns/NAME"),
-    (IOFailure, FAILED, "look at the path that the message names: its permissions, and space on its disk"),
-    (DecodingFailure, FAILED, "run the plugin by hand and look at what it prints"),
+    (InvalidEnvironment, FAILED, "correct the value that the message names"),
+    (InvalidNetns, FAILED, "pass the path of the container's namespace, such as /run/netns/NAME"),
+    (IOFailure, FAILED, "check the path that the message names: its permissions, and free space on its disk"),
+    (DecodingFailure, FAILED, "run the plugin by hand and check its output"),
     (TryAgainLater, FAILED, "try again in a moment"),
-    (NotAvailable, FAILED, "make the plugin ready: it says that it could not attach anything now"),
-    (LimitedConnectivity, FAILED, "make the plugin ready: attached containers may be cut off, too"),
+    (NotAvailable, FAILED, "fix what the plugin reports: it is not ready for an ADD"),
+    (
+        LimitedConnectivity,
+        FAILED,
+        "fix what the plugin reports: attached containers may also have limited connectivity",
+    ),
 )
 
 
 _STATUS: dict[Kind, int] = {"failed": FAILED, "configuration": CONFIGURATION, "deadline": DEADLINE}
 
-# Our own plugin waits for nobody but its agent.
-_NO_ANSWER = (
-    "`netloom status` tells whether the agent is busy, stopped or stuck; or give more time with --timeout"
-)
+# netloom's plugin waits only for its agent.
+_NO_ANSWER = "`netloom status` shows whether the agent is busy, stopped or stuck; or raise --timeout"
 
-# What each plugin numbers as it likes.
+# Codes from here on are defined by each plugin.
 _OWN_CODES = 100
 
-# What plugins say in common cases, and what to do about it.
+# Common messages of other plugins, and the next step for each.
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"already exists|file exists|has been allocated to", re.IGNORECASE),
-        "it may be attached already: `netloom cni attachments` shows it, `netloom cni del` detaches it",
+        "it may already be attached: `netloom cni attachments` shows it, `netloom cni del` detaches it",
     ),
     (
         re.compile(r"netns.*no such file or directory", re.IGNORECASE),
-        "make the namespace first (`ip netns add NAME`), and give its path, /run/netns/NAME",
+        "create the namespace first (`ip netns add NAME`), and pass its path, /run/netns/NAME",
     ),
-    (re.compile(r"unknown args"), "take it out of CNI_ARGS, or let it pass with IgnoreUnknown=1 beside it"),
+    (re.compile(r"unknown args"), "remove it from CNI_ARGS, or add IgnoreUnknown=1 to them"),
     (re.compile(r"operation not permitted|permission denied", re.IGNORECASE), "run it as root"),
     (
         re.compile(r"ModuleNotFoundError"),
-        "the plugin's first line names a Python that lacks a module it needs",
+        "use a Python that has the module: the first line of the plugin's file names one that lacks it",
     ),
 )
 
 
 def warn(args: argparse.Namespace, text: str) -> None:
-    """Says something that is no error. With `--json`, it becomes part of an error, if one follows."""
+    """Prints a warning. With `--json`, keeps it for the error document, if an error follows."""
     if getattr(args, "json", False):
         args.warnings = [*getattr(args, "warnings", []), text]
     else:
@@ -159,7 +163,7 @@ def warn(args: argparse.Namespace, text: str) -> None:
 
 
 def report(error: Exception, args: argparse.Namespace) -> int:
-    """Says it on stderr; the exit status."""
+    """Prints the error on stderr and returns the exit status."""
     explained: _Explained | None = None
     if isinstance(error, UsageError):
         explained = _called_wrongly(error, args)
@@ -183,14 +187,14 @@ def report(error: Exception, args: argparse.Namespace) -> int:
 
 
 def _has_page(document: OfCommand | OfPlugin | OfKernel) -> bool:
-    """Numbers from 100 on are each plugin's own."""
+    """Whether `netloom explain` knows the code. It does not know the own codes of other plugins."""
     if not isinstance(document, OfPlugin):
         return True
     return document.code < _OWN_CODES or document.plugin in (None, OWN_PLUGIN)
 
 
 def _explained_by_kernel(error: Exception) -> _Explained | None:
-    """Commands that have nothing to do with the kernel do not pay for its module."""
+    """Imports the module late, since most commands do not need it."""
     from .kernel_failure import explained
 
     return explained(error)
@@ -206,7 +210,7 @@ def _called_wrongly(error: UsageError, args: argparse.Namespace) -> _Explained:
 
 
 def _repeated(error: UsageError, args: argparse.Namespace) -> str:
-    """For a word that several have: the command as it was called, with another word in its place."""
+    """For an ambiguous name: the command as it was called, with each match in place of the name."""
     if error.code != "ambiguous-name":
         return ""
     from ..api.text import for_shell
@@ -249,7 +253,7 @@ def _judge(error: CNIError) -> tuple[int, str]:
     for kind, status, advice in _ADVICE:
         if isinstance(error, kind):
             return status, advice if hint is None or status != FAILED else hint
-    return FAILED, "the message is the plugin's own; its documentation tells more" if hint is None else hint
+    return FAILED, "the message is the plugin's own; see its documentation" if hint is None else hint
 
 
 def _lines(error: CNIError, advice: str) -> list[str]:
@@ -266,10 +270,12 @@ def _lines(error: CNIError, advice: str) -> list[str]:
 
 
 def headline(error: CNIError) -> str:
-    """The error in a line or a few. What a plugin left on stderr is shown below, not quoted in it."""
+    """Returns the error in a few lines, without the plugin's stderr, which is shown separately."""
     if error.stderr and isinstance(error, PluginDied):
         last = error.stderr.strip().splitlines()[-1:] or [""]
-        text = f"the plugin failed without an answer ({error.ending}); it said: {shortened(last[0], 500)}"
+        text = (
+            f"the plugin failed without a result ({error.ending}); its last output: {shortened(last[0], 500)}"
+        )
         return f"{error.context}: {text}" if error.context else text
     return shortened(str(error), 4000)
 

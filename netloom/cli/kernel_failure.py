@@ -1,4 +1,4 @@
-"""Errors of `netloom.kernel` for the person at the terminal."""
+"""Reports errors of `netloom.kernel`."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ from ..ops.advice import as_root
 from .exit_status import CONFIGURATION, DEADLINE, FAILED
 from .failure import Code, Next, Notes, See, Sentence, Warnings
 
-# The first entry that an error is an instance of: its exit status, its page, and what to do next.
+# The first entry that an error is an instance of: exit status, code, and next step.
 _ADVICE: tuple[tuple[type[KernelError], int, str, str], ...] = (
     (
         InvalidPlan,
         CONFIGURATION,
         "plan-invalid",
-        "mend the plan, or upgrade netloom; docs/reference/plan.md lists every object",
+        "correct the plan, or upgrade netloom; docs/reference/plan.md lists every object",
     ),
-    (InvalidObject, CONFIGURATION, "object-invalid", "mend the value that the message names"),
+    (InvalidObject, CONFIGURATION, "object-invalid", "correct the value that the message names"),
     (
         InvalidNamespace,
         FAILED,
         "namespace-invalid",
-        "give the namespace as a path, such as /run/netns/NAME, or as its name; to remove what a namespace "
-        "that is gone has left on the host, leave it out",
+        "pass the namespace as a path, such as /run/netns/NAME, or as a name; to remove what a deleted "
+        "namespace has left on the host, omit it",
     ),
     (
         Conflict,
         FAILED,
         "kernel-conflict",
-        "set right or remove what is in the way, if nobody else needs it; or use another name",
+        "correct or remove the conflicting object, unless other software needs it; or use another name",
     ),
-    (Unsupported, FAILED, "kernel-lacks", "`netloom doctor` lists what this kernel can do"),
+    (Unsupported, FAILED, "kernel-lacks", "`netloom doctor` lists the features of this kernel"),
     (
         LibraryMissing,
         FAILED,
         "library-missing",
         "`apt install libnftables1` on Debian and Ubuntu, `dnf install nftables` on Fedora",
     ),
-    (KernelTimeout, DEADLINE, "kernel-deadline", "try again, or give more time"),
+    (KernelTimeout, DEADLINE, "kernel-deadline", "try again, or raise the time limit"),
 )
-_OTHERWISE = "the message ends with the kernel's own words; `netloom plan check` shows what is missing"
+_OTHERWISE = "see the kernel's error at the end of the message; `netloom plan check` shows what is missing"
 
 
 class OfKernel(Struct, frozen=True, kw_only=True):
-    """The kernel refused something, or is not as it has to be."""
+    """The kernel refused a change, or differs from a plan."""
 
     code: Code
     error: Sentence
-    errno: Annotated[str | None, Meta(description="the kernel's own code, such as `EPERM`")]
-    feature: Annotated[str | None, Meta(description="what this kernel would have to be able to do")]
-    differences: Annotated[tuple[Difference, ...], Meta(description="of something that is in the way")]
+    errno: Annotated[str | None, Meta(description="the kernel's error code, such as `EPERM`")]
+    feature: Annotated[str | None, Meta(description="the feature that this kernel lacks")]
+    differences: Annotated[tuple[Difference, ...], Meta(description="of the conflicting object")]
     notes: Notes
     next: Next
     see: See = ""
@@ -74,7 +74,7 @@ class OfKernel(Struct, frozen=True, kw_only=True):
 
 
 def explained(error: Exception) -> tuple[int, OfKernel, list[str]] | None:
-    """Exit status, what programs get and lines for people; nothing if it is none of the kernel's errors."""
+    """Returns exit status, document and lines for people; None if the error is not of the kernel."""
     if not isinstance(error, KernelError):
         return None
     status, code, advice = _judge(error)
@@ -100,7 +100,7 @@ def _judge(error: KernelError) -> tuple[int, str, str]:
         return _judge(error.errors[0])
     if error.errno in (errno.EPERM, errno.EACCES):
         root = os.geteuid() == 0
-        advice = "give it CAP_NET_ADMIN and CAP_SYS_ADMIN" if root else as_root()
+        advice = "run it with CAP_NET_ADMIN and CAP_SYS_ADMIN" if root else as_root()
         return FAILED, "kernel-forbids", advice
     for kind, status, code, advice in _ADVICE:
         if isinstance(error, kind):

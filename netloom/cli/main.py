@@ -1,4 +1,4 @@
-"""Finds the command that is meant, runs it, and turns what it raises into words and an exit status."""
+"""Finds the command, runs it, and turns its exceptions into messages and an exit status."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt as error:
-        _tell_notes(error)
+        _print_notes(error)
         return SIGNALLED + signal.SIGINT
     except SystemExit as error:
-        _tell_notes(error)
+        _print_notes(error)
         raise
     except ReaderGone:
         return 0
@@ -56,7 +56,7 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
 
     from .arguments import parser_for
 
-    # What a module makes stays there: to look for garbage among it would be work for nothing.
+    # Objects that an import creates stay alive: collecting garbage among them would cost time in vain.
     gc.disable()
     module = import_module(command.module)
     gc.freeze()
@@ -70,15 +70,15 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
         return _report(error, parser.prog, words)
     args.command = parser.prog
     args.called = words
-    # A command that is told to stop takes the plugin that it waits for along.
+    # A command that is terminated must also end the plugin that it waits for.
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _terminate)
-    # Whoever started us may ignore it; we wait for plugins.
+    # The parent process may have set it to be ignored, but waiting for plugins needs the default.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status: int = module.run(args)
-        # What no error has taken along.
+        # With --json, an error would have carried them.
         complain(*(f"warning: {printable(it)}" for it in getattr(args, "warnings", ())))
         return status
     except ReaderGone:
@@ -87,7 +87,7 @@ def _run(path: list[str], command: Command, words: list[str]) -> int:
         from ..ops.errors import OperationFailed
         from .failure import report
 
-        advice = "make room where it goes, or let it go elsewhere"
+        advice = "free space where the output is written, or redirect it to another place"
         return report(OperationFailed(str(error), advice, code="output-unwritable"), args)
     except Exception as error:
         from .failure import report
@@ -105,12 +105,12 @@ def _no_command(path: list[str], node: Group | None, words: list[str]) -> int:
         text, advice = "no command is given", ""
     else:
         text, advice = f"there is no command {words[0]!r}", meant(words[:1], known, name)
-    advice = advice or f"`{name} --help` tells of each: {', '.join(known)}"
+    advice = advice or f"`{name} --help` describes the commands: {', '.join(known)}"
     return _report(UsageError(f"{name}: {text}", advice), name, words)
 
 
 def _report(error: Exception, command: str, words: list[str]) -> int:
-    """Of a command that does not know yet what it was asked for."""
+    """Reports an error that is raised before the arguments are parsed."""
     from argparse import Namespace
 
     from .failure import report
@@ -118,8 +118,8 @@ def _report(error: Exception, command: str, words: list[str]) -> int:
     return report(error, Namespace(command=command, json="--json" in words))
 
 
-def _tell_notes(error: BaseException) -> None:
-    """What the library has to say about an interruption: an attachment that may be left half made."""
+def _print_notes(error: BaseException) -> None:
+    """Prints what the library notes about an interruption, such as an attachment that may be incomplete."""
     complain(*(f"also:  {note}" for note in getattr(error, "__notes__", ())))
 
 
@@ -137,7 +137,7 @@ def _help(path: list[str], node: Group | None) -> list[str]:
     lines = [f"{name}: {about}", "", f"usage: {name} COMMAND [options]", ""]
     rows = [[word, entry.summary] for word, entry in commands.items()]
     lines += [f"  {line}" for line in laid_out(rows, help_width() - 2)]
-    lines += ["", f"`{name} COMMAND --help` tells more of each, with examples."]
+    lines += ["", f"`{name} COMMAND --help` describes a command, with examples."]
     if node is None:
         lines.append("`netloom --version` prints the version.")
     return lines

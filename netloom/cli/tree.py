@@ -1,7 +1,7 @@
-"""Which commands there are. Modules are named here and imported by `main` when they run.
+"""The tree of commands. It names their modules; `main` imports a module when its command runs.
 
-A command's module has `arguments(parser)`, which declares what it takes, and `run(args)`, which
-returns the exit status. Its docstring is its help: a first paragraph, then examples.
+A command's module has `arguments(parser)`, which declares its options, and `run(args)`, which
+returns the exit status. Its docstring is its help: a first paragraph, then details and examples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
-    """`valued` are the options that take a value and may stand before the group's command."""
+    """`valued` are options with a value that are accepted before the group's command."""
 
     summary: str
     commands: Mapping[str, Command]
@@ -28,72 +28,79 @@ TREE: Mapping[str, Command | Group] = {
         "attach namespaces to networks with CNI plugins, as cnitool does",
         {
             "add": Command("attach a namespace to a network", "netloom.cli.commands.cni.add"),
-            "check": Command(
-                "ask the plugins whether an attachment is sound", "netloom.cli.commands.cni.check"
-            ),
+            "check": Command("check an attachment with its plugins", "netloom.cli.commands.cni.check"),
             "del": Command("detach a namespace from a network", "netloom.cli.commands.cni.delete"),
-            "gc": Command("remove what belongs to no valid attachment", "netloom.cli.commands.cni.gc"),
-            "status": Command("ask the plugins whether they could attach", "netloom.cli.commands.cni.status"),
+            "gc": Command("delete attachments that are no longer valid", "netloom.cli.commands.cni.gc"),
+            "status": Command("ask the plugins whether they are ready", "netloom.cli.commands.cni.status"),
             "validate": Command(
                 "check configurations and their plugins", "netloom.cli.commands.cni.validate"
             ),
-            "version": Command("show the versions that a plugin speaks", "netloom.cli.commands.cni.version"),
-            "attachments": Command(
-                "list what the result cache knows", "netloom.cli.commands.cni.attachments"
+            "version": Command(
+                "show the CNI versions that a plugin supports", "netloom.cli.commands.cni.version"
             ),
-            "convert": Command("write a result in another version", "netloom.cli.commands.cni.convert"),
+            "attachments": Command(
+                "list the attachments in the result cache", "netloom.cli.commands.cni.attachments"
+            ),
+            "convert": Command("convert a result to another CNI version", "netloom.cli.commands.cni.convert"),
         },
         valued=frozenset({"-i", "--ifname", "--container-id", "--cache-dir", "--timeout"}),
     ),
-    "up": Command("make this machine a node", "netloom.cli.commands.up"),
-    "down": Command("stop the agent, or remove all of netloom", "netloom.cli.commands.down"),
-    "status": Command("show how the node is", "netloom.cli.commands.status"),
+    "up": Command("set up this node: plugin, agent, network configuration", "netloom.cli.commands.up"),
+    "down": Command("stop the agent, or uninstall netloom", "netloom.cli.commands.down"),
+    "status": Command(
+        "show whether the node works: agent, attachments, pools", "netloom.cli.commands.status"
+    ),
     "ls": Command("list attachments", "netloom.cli.commands.ls"),
-    "ports": Command("list who holds which port of the host", "netloom.cli.commands.ports"),
-    "pools": Command("show how full the pools are", "netloom.cli.commands.pools"),
-    "events": Command("show what was asked and done, as it happens", "netloom.cli.commands.events"),
-    "top": Command("watch the node live", "netloom.cli.commands.top"),
-    "inspect": Command("show all that is known of an attachment", "netloom.cli.commands.inspect"),
+    "ports": Command("list host ports and the containers that hold them", "netloom.cli.commands.ports"),
+    "pools": Command("show the address pools and their usage", "netloom.cli.commands.pools"),
+    "events": Command("show or follow the log of operations", "netloom.cli.commands.events"),
+    "top": Command("show live rates, latencies, pools and events", "netloom.cli.commands.top"),
+    "inspect": Command("show an attachment in detail", "netloom.cli.commands.inspect"),
     "check": Command("compare attachments with the kernel, and repair them", "netloom.cli.commands.check"),
-    "gc": Command("remove what is left over of containers that are gone", "netloom.cli.commands.gc"),
+    "gc": Command("delete leaked attachments of removed containers", "netloom.cli.commands.gc"),
     "explain": Command(
-        "tell why something is as it is, and what an error means", "netloom.cli.commands.explain"
+        "explain an error code, or what happened to a container, pod or address",
+        "netloom.cli.commands.explain",
     ),
     "plan": Group(
-        "kernel objects: what an ADD would make, or written down by hand",
+        "show, apply, check or remove a plan of kernel objects",
         {
-            "show": Command("show what an ADD would make", "netloom.cli.commands.plan.show"),
-            "apply": Command("make the objects of a plan", "netloom.cli.commands.plan.apply"),
+            "show": Command("show the plan of the next ADD", "netloom.cli.commands.plan.show"),
+            "apply": Command("create the objects of a plan", "netloom.cli.commands.plan.apply"),
             "check": Command("compare a plan with the kernel", "netloom.cli.commands.plan.check"),
             "remove": Command("remove the objects of a plan", "netloom.cli.commands.plan.remove"),
         },
         valued=frozenset({"--netns", "--container-id", "-i", "--ifname", "--conf-dir", "--state-dir"}),
     ),
     "journal": Group(
-        "what the node remembers: verify it, copy it, move it",
+        "verify, back up, restore, export or import the journal",
         {
-            "verify": Command("look whether a journal is sound", "netloom.cli.commands.journal.verify"),
-            "backup": Command(
-                "copy the journal, beside a running agent", "netloom.cli.commands.journal.backup"
+            "verify": Command(
+                "verify the journal's file, tables and rows", "netloom.cli.commands.journal.verify"
             ),
-            "restore": Command("put such a copy back", "netloom.cli.commands.journal.restore"),
+            "backup": Command("copy the journal to a file", "netloom.cli.commands.journal.backup"),
+            "restore": Command("restore the journal from a backup", "netloom.cli.commands.journal.restore"),
             "export": Command("write the journal as a JSON document", "netloom.cli.commands.journal.export"),
-            "import": Command("make a journal of such a document", "netloom.cli.commands.journal.importing"),
+            "import": Command(
+                "create the journal from an exported document", "netloom.cli.commands.journal.importing"
+            ),
         },
         valued=frozenset({"--state-dir"}),
     ),
     "agent": Command("run the node agent in the foreground", "netloom.cli.commands.agent"),
-    "doctor": Command("look for everything that could be wrong, and mend it", "netloom.cli.commands.doctor"),
-    "connectivity": Command("try what containers on a network need", "netloom.cli.commands.connectivity"),
+    "doctor": Command("check the node for problems, and fix them", "netloom.cli.commands.doctor"),
+    "connectivity": Command(
+        "test a network with two temporary containers", "netloom.cli.commands.connectivity"
+    ),
     "bundle": Command("make an archive for a bug report", "netloom.cli.commands.bundle"),
     "completion": Command("print a completion script for a shell", "netloom.cli.commands.completion"),
 }
 
 
 def resolve(words: list[str]) -> tuple[list[str], Command | Group | None, list[str]]:
-    """The words that name a command, the command, and what is left for it.
+    """Returns the words that name a command, the command, and its remaining words.
 
-    Options may stand before a group's command, as cnitool allows: `cni -i eth1 add …`.
+    Options are accepted before a group's command, as in cnitool: `cni -i eth1 add …`.
     """
     if not words or words[0] not in TREE:
         return [], None, words

@@ -47,7 +47,7 @@ def test_another_plugins_codes_are_not_ours(cli: Cli, code: int) -> None:
 def test_a_field_that_any_plugin_refuses_is_to_be_taken_out(cli: Cli) -> None:
     outcome = cli.cni("add", refusing(cli, "bridge", 2), "/run/netns/web")
 
-    assert outcome.said["next"].startswith("take what the message names out of the configuration")
+    assert outcome.said["next"].startswith("remove what the message names from the configuration")
 
 
 @pytest.mark.parametrize(

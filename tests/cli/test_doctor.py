@@ -34,7 +34,7 @@ def test_on_a_sound_node_every_check_runs_and_finds_nothing(machine: Machine) ->
     document = machine.run("doctor", "--json").document
     assert [(it["look"], it["findings"]) for it in document["looks"]] == [(it.name, 0) for it in CHECKS]
     assert {it["feature"] for it in document["features"]} >= {"veth", "nftables", "nat"}
-    assert machine.on_a_terminal("doctor").stdout.startswith("nothing is wrong")
+    assert machine.on_a_terminal("doctor").stdout.startswith("no problems found")
 
 
 def test_on_a_terminal_a_finding_is_followed_by_what_to_do_and_where_to_read_more(machine: Machine) -> None:
@@ -252,7 +252,7 @@ def test_an_element_whose_link_is_gone_is_removed_and_named(machine: Machine) ->
     listed = found(machine)["element-orphaned"]
     assert (listed["severity"], listed["subject"]) == ("error", "sources4 loomstray . 10.78.0.9")
     shown = machine.on_a_terminal("doctor", "--fix").stdout
-    assert shown.startswith("done: sources4 loomstray . 10.78.0.9: ")
+    assert shown.startswith("fixed: sources4 loomstray . 10.78.0.9: ")
     assert found(machine) == {}
 
 

@@ -338,11 +338,11 @@ def test_an_agent_that_makes_containers_come_and_go_has_nothing_left_over(machin
 
 
 def test_on_a_terminal_it_is_something_to_read(calm: Machine) -> None:
-    assert calm.on_a_terminal("gc", "--dry-run") == Outcome(0, "nothing is left over\n", "")
+    assert calm.on_a_terminal("gc", "--dry-run") == Outcome(0, "no leaks found\n", "")
     key = died(calm)
     shown = calm.on_a_terminal("gc", "--dry-run")
-    assert (shown.stdout.splitlines()[0], key in shown.stdout) == ("would go:", True)
-    assert calm.on_a_terminal("gc").stdout.splitlines()[0] == "removed:"
+    assert (shown.stdout.splitlines()[0], key in shown.stdout) == ("would be deleted:", True)
+    assert calm.on_a_terminal("gc").stdout.splitlines()[0] == "deleted:"
 
 
 def test_a_machine_without_anything_has_nothing_left_over(bare: Machine) -> None:

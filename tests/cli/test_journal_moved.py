@@ -33,7 +33,7 @@ def test_a_journal_that_was_moved_is_put_back_whole(attached: Machine) -> None:
     moved = attached.journal.with_name("moved.db")
     attached.journal.rename(moved)
     outcome = attached.run("down")
-    assert "containers keep their networks; what is deleted now" not in outcome.stdout
+    assert "containers keep their networks; DELs are queued" not in outcome.stdout
     assert f"`netloom journal restore {moved}`" in outcome.stderr
     assert beside(attached.journal) == []
     done = attached.run("journal", "restore", "--json", str(moved)).document

@@ -107,13 +107,13 @@ def test_on_a_terminal_containers_are_short_unless_they_are_wanted_whole(machine
 
 def test_nothing_is_said_to_be_nothing(bare: Machine) -> None:
     assert bare.run("ls", "--json") == Outcome(0, "[]\n", "")
-    assert bare.run("ls") == Outcome(0, "nothing is attached\n", "")
-    assert bare.on_a_terminal("ls") == Outcome(0, "nothing is attached\n", "")
+    assert bare.run("ls") == Outcome(0, "no attachments\n", "")
+    assert bare.on_a_terminal("ls") == Outcome(0, "no attachments\n", "")
 
 
 def test_a_network_that_is_configured_may_have_no_attachment(machine: Machine) -> None:
     assert machine.run("ls", "--json", "netloom") == Outcome(0, "[]\n", "")
-    assert machine.on_a_terminal("ls", "netloom") == Outcome(0, "nothing is attached to netloom\n", "")
+    assert machine.on_a_terminal("ls", "netloom") == Outcome(0, "no attachments to netloom\n", "")
 
 
 def test_a_network_that_nobody_knows_is_an_error(machine: Machine) -> None:

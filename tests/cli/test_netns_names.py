@@ -66,7 +66,7 @@ def test_del_of_what_nobody_knows_succeeds_and_says_that_it_did_nothing(cli: Cli
     outcome = cli.cni("del", cli.recorded_network(), netns)
 
     assert (outcome.status, cli.verbs) == (0, ["DEL"])
-    assert outcome.stderr.startswith("warning: there is no namespace ")
+    assert outcome.stderr.startswith("warning: namespace ")
     assert "`netloom ls --wide`" in outcome.stderr
 
 

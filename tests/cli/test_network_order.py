@@ -57,7 +57,7 @@ def test_a_first_file_that_cannot_be_loaded_is_an_error(machine: Machine, kind: 
             f"{path} is the first file of {path.parent}, and cannot be loaded: "
         )
         assert machine.run(*words).status == 1
-    assert "all is well" not in machine.run("status").stdout
+    assert "no problems found" not in machine.run("status").stdout
 
 
 def test_what_is_advised_helps(machine: Machine) -> None:
@@ -130,7 +130,7 @@ def test_another_network_that_comes_first_is_told_of_once_and_fails_nothing(
     assert [(it["subject"], it["severity"]) for it in told] == [(str(path), "warning")]
     assert f"`mv {path} {path}.off`" in told[0]["next"]
     assert outcome.status == 0
-    assert "all is well" not in machine.run(command).stdout
+    assert "no problems found" not in machine.run(command).stdout
 
 
 def test_loopback_alone_is_nobodys_network_but_where_it_comes_first(machine: Machine) -> None:

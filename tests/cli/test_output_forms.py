@@ -81,7 +81,7 @@ def test_a_terminal_gets_findings_as_a_table_and_what_is_wrong_below(cli: Cli) -
 def test_a_terminal_gets_a_plugins_versions_in_a_sentence(cli: Cli) -> None:
     outcome = cli.on_a_terminal("cni", "version", cli.recording_plugin())
 
-    assert outcome.stdout == "recording speaks 0.4.0, 1.0.0, 1.1.0\n"
+    assert outcome.stdout == "recording supports 0.4.0, 1.0.0, 1.1.0\n"
 
 
 @pytest.mark.parametrize("command", ["attachments", "version recording"])

@@ -124,7 +124,7 @@ def test_an_attachment_that_is_there_already_is_shown_as_it_is(machine: Machine)
     machine.attach(container)
     outcome = machine.run("plan", "show", "--json", "netloom", "--netns", container)
     assert outcome.document == recorded(machine)
-    assert "attached already" in outcome.stderr
+    assert "already attached" in outcome.stderr
 
 
 @pytest.mark.parametrize(

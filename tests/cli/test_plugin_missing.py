@@ -37,7 +37,7 @@ def test_status_sees_that_it_is_gone(machine: Machine) -> None:
     machine.plugin.unlink()
     outcome = machine.run("status")
     assert outcome.status == 1
-    assert "all is well" not in outcome.stdout
+    assert "no problems found" not in outcome.stdout
     (finding,) = findings(machine, "status")
     assert (finding["subject"], finding["severity"]) == (str(machine.plugin), "error")
     assert "every ADD and DEL of a network of netloom fails" in finding["text"]

@@ -52,8 +52,8 @@ def test_a_plain_up_has_something_to_do_if_only_the_second_plugin_is_old(
         ["plugin", "kept", str(machine.plugin)],
         ["plugin", "replaced", str(second)],
     ]
-    assert "nothing to do: all of it was there" not in lines
-    assert "nothing to do: all of it was there" in machine.on_a_terminal("up").stdout
+    assert "nothing to do: everything is up to date" not in lines
+    assert "nothing to do: everything is up to date" in machine.on_a_terminal("up").stdout
 
 
 def test_a_plugin_that_somebody_removed_is_installed_again(machine: Machine, second: Path) -> None:

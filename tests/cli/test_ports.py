@@ -99,8 +99,8 @@ def test_a_port_that_is_taken_is_refused_with_who_holds_it(machine: Machine) -> 
 
 def test_nothing_is_said_to_be_nothing(bare: Machine) -> None:
     assert bare.run("ports", "--json") == Outcome(0, "[]\n", "")
-    assert bare.on_a_terminal("ports") == Outcome(0, "no port of the host is held\n", "")
-    assert bare.on_a_terminal("ports", "8080") == Outcome(0, "nobody holds port 8080\n", "")
+    assert bare.on_a_terminal("ports") == Outcome(0, "no host port is in use\n", "")
+    assert bare.on_a_terminal("ports", "8080") == Outcome(0, "no container holds port 8080\n", "")
 
 
 @pytest.mark.parametrize("given", ["0", "65536", "8080/tcp", "", "9" * 5000])

@@ -16,7 +16,7 @@ from netloom.cli.terminal.output import Progress
 with Progress() as progress:
     for done in range(1, 11):
         time.sleep({pause})
-        progress.tell("compared", done, 10)
+        progress.update("compared", done, 10)
 print("done")
 """
 

@@ -190,8 +190,8 @@ def test_a_second_purge_says_again_what_stays(machine: Machine, change: str) -> 
     assert f"kept     {machine.conflist}: changed since" in first.stdout
     second = machine.run("down", "--purge", "--yes")
     assert f"kept     {machine.conflist}: " in second.stdout
-    assert "nothing else of netloom was there" in second.stdout
+    assert "nothing else of netloom was found" in second.stdout
     for outcome in (first, second):
         assert f"warning: {machine.conflist} was kept" in outcome.stderr
     machine.conflist.unlink()
-    assert "nothing of netloom was there" in machine.run("down", "--purge", "--yes").stdout
+    assert "nothing of netloom was found" in machine.run("down", "--purge", "--yes").stdout

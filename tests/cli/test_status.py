@@ -66,7 +66,7 @@ def test_on_a_terminal_it_is_a_few_lines_and_a_table_of_pools(machine: Machine) 
     assert "attachments  1 committed" in lines
     assert lines[-5].split() == ["NETWORK", "POOL", "CAPACITY", "HELD", "RESTING", "FREE"]
     assert lines[-3].split() == ["netloom", "fd78::/64", "2^64", "1", "0", "2^64"]
-    assert lines[-1].startswith("all is well")
+    assert lines[-1].startswith("no problems found")
 
 
 def test_a_machine_that_is_no_node_is_told_how_to_become_one(bare: Machine) -> None:

@@ -22,9 +22,9 @@ COMMANDS = (
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "no number of seconds"),
-        ("soon", "no number of seconds"),
-        ("nan", "no number of seconds"),
+        ("", "not a number of seconds"),
+        ("soon", "not a number of seconds"),
+        ("nan", "not a number of seconds"),
         ("0", "must be more than 0"),
         ("-1", "must be more than 0"),
         ("-inf", "must be more than 0"),

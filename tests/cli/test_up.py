@@ -141,7 +141,7 @@ def test_on_a_terminal_it_says_what_it_did(machine: Machine) -> None:
         ["agent", "kept"],
         ["network", "kept"],
     ]
-    assert lines[3] == "nothing to do: all of it was there"
+    assert lines[3] == "nothing to do: everything is up to date"
 
 
 def test_the_agent_is_alone_in_its_session_and_keeps_a_log(machine: Machine) -> None:

@@ -131,7 +131,7 @@ def test_status_of_a_network_without_that_verb_says_that_nobody_was_asked(cli: C
     outcome = cli.run("cni", "status", "old")
 
     assert (outcome.status, outcome.stdout, cli.verbs) == (0, "", [])
-    assert outcome.said["warning"].startswith("no plugin was asked: STATUS is part of CNI from 1.1.0 on")
+    assert outcome.said["warning"].startswith("no plugin was asked: STATUS needs CNI 1.1.0")
 
 
 def test_check_of_an_old_network_says_from_which_version_it_works(cli: Cli) -> None:
@@ -277,5 +277,5 @@ def test_a_broken_file_does_not_hide_the_networks_behind_it(cli: Cli, tmp_path: 
 
     assert outcome.status == 0
     assert outcome.document == RESULT
-    assert outcome.stderr.startswith(f"warning: passed over {tmp_path / 'net.d' / '00-broken.conflist'}: ")
+    assert outcome.stderr.startswith(f"warning: skipped {tmp_path / 'net.d' / '00-broken.conflist'}: ")
     assert len(outcome.stderr.splitlines()) == 1

@@ -22,7 +22,10 @@ _IPV6 = rf"(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}"
 _VALUES: tuple[tuple[str, str], ...] = (
     (r"\x1b\[[0-9;]*m", ""),
     (r"[▇▏▎▍▌▋▊▉█]+", ""),
-    (r"\bLinux \S+ has what every node needs(?:; it lacks .*)?", "Linux RELEASE has what every node needs"),
+    (
+        r"\bLinux \S+ has all features that every node needs(?:; it lacks .*)?",
+        "Linux RELEASE has all features that every node needs",
+    ),
     (rf"\b(?:{_HEX}{{2}}:){{5}}{_HEX}{{2}}\b", "MAC"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+\d\d:\d\d)", "TIME"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?", "TIME"),

@@ -1,1 +1,1 @@
-"""The commands: a page each. A module has `arguments`, which declares its options, and `run`."""
+"""The commands, one module each: `arguments` declares the options, `run` does the work."""

@@ -1,14 +1,15 @@
-"""Run the node agent in the foreground: it serves the plugin until it is told to stop (SIGTERM, Ctrl-C).
+"""Run the node agent in the foreground. It serves the plugin until SIGTERM or Ctrl-C.
 
-Before it serves, it finishes or undoes what an agent before it left unfinished. Containers keep their
-networks while no agent runs; only one agent can have a state directory at a time. With --take-over it follows
-the one that runs, which hands its socket over: calls wait a moment, and none fails. If it cannot follow, the
-other goes on as if nothing had been asked. It speaks the protocols of systemd, and needs none of it.
+On start, the agent finishes or rolls back the operations that an earlier agent left unfinished. Containers
+keep their networks while no agent runs. A state directory has one agent at a time. With --take-over, the new
+agent takes the socket over from the running one: calls wait for a moment, none fails. If the takeover fails,
+the running agent continues unchanged. The agent supports socket activation, readiness notification and the
+watchdog of systemd, and works without systemd.
 
 examples:
   netloom agent
   netloom agent --state-dir /var/lib/netloom --socket /run/netloom/agent.sock
-  netloom agent --take-over    in place of the agent that runs, as `netloom up` does after an upgrade
+  netloom agent --take-over    replaces the running agent, as `netloom up` does after an upgrade
   netloom agent --metrics-listen 192.0.2.7:9478 --log-format json
 """
 
@@ -24,7 +25,7 @@ from ..arguments import add_conf_dir, add_place, seconds
 METRICS_LISTEN = "127.0.0.1:9478"
 _LEVELS = ("debug", "info", "warning", "error")
 
-# It prints nothing; its log is on standard error.
+# No output: the log is written to standard error.
 OUTPUT = None
 
 
@@ -36,40 +37,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=30.0,
         metavar="SECONDS",
-        help="how long a namespace must be gone before what it held is released (default 30)",
+        help="time from the removal of a namespace to the release of its attachments (default: 30)",
     )
     parser.add_argument(
         "--tick",
         type=seconds,
         default=1.0,
         metavar="SECONDS",
-        help="how often to look for what was lost or left (default 1)",
+        help="interval of the checks for missing objects and leaks (default: 1)",
     )
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="follow the agent that runs, if one does, without a lost call",
+        help="replace the running agent, if there is one, without failing a call",
     )
     parser.add_argument(
         "--metrics-listen",
         type=_listening_at,
         default=os.environ.get("NETLOOM_METRICS_LISTEN") or METRICS_LISTEN,
         metavar="ADDRESS:PORT",
-        help=f"where /metrics, /livez and /readyz are, or none: nowhere (default {METRICS_LISTEN}, or "
-        "$NETLOOM_METRICS_LISTEN)",
+        help="address of the HTTP server for /metrics, /livez and /readyz; none disables it (default: "
+        f"$NETLOOM_METRICS_LISTEN or {METRICS_LISTEN})",
     )
     parser.add_argument(
         "--log-format",
         choices=("human", "json"),
         metavar="FORMAT",
-        help="human: lines for people; json: an object a line (default: human on a terminal, else json)",
+        help="log format: human, or json, one object per line (default: human on a terminal, else json)",
     )
     parser.add_argument(
         "--log-level",
         choices=_LEVELS,
         default="info",
         metavar="LEVEL",
-        help=f"log nothing below it: {', '.join(_LEVELS)} (default info)",
+        help=f"least level to log: {', '.join(_LEVELS)} (default: info)",
     )
     parser.add_argument("--quiet", action="store_true", help="the same as --log-level warning")
     parser.add_argument("--json", action="store_true", help="the same as --log-format json")
@@ -89,7 +90,7 @@ def _listening_at(text: str) -> tuple[str, int] | None:
             raise ValueError
     except (OSError, ValueError):
         raise argparse.ArgumentTypeError(
-            f"give an address and a port, such as {METRICS_LISTEN} or [::1]:9478, or none"
+            f"must be an address and a port, such as {METRICS_LISTEN} or [::1]:9478, or none"
         ) from None
     return address, int(port)
 
@@ -121,7 +122,8 @@ def run(args: argparse.Namespace) -> int:
         manager = Manager.of_environment(os.environ)
     except BadVariable as error:
         raise UsageError(
-            str(error), f"whoever starts the agent sets it; `env -u {error.name} netloom agent` does without"
+            str(error),
+            f"correct it where the agent is started, or unset it: `env -u {error.name} netloom agent`",
         ) from None
     level = "warning" if args.quiet else args.log_level
     log_to_stderr(level=getattr(logging, level.upper()), json=_wants_json(args))
@@ -134,13 +136,13 @@ def run(args: argparse.Namespace) -> int:
         web=args.metrics_listen,
     )
     if sys.stderr is not None:
-        faulthandler.enable()  # a watchdog that ends us learns where we hung
+        faulthandler.enable()  # when the watchdog kills a hung agent, the log shows the stack
     try:
         asyncio.run(serve(settings, manager, take_over=args.take_over))
     except InUse as error:
         raise OperationFailed(
             str(error),
-            "`netloom status` shows the agent that runs; `netloom down` stops it",
+            "`netloom status` shows the running agent; `netloom down` stops it",
             code="journal-in-use",
         ) from None
     except NodeOfAnother as error:
@@ -149,25 +151,27 @@ def run(args: argparse.Namespace) -> int:
         ) from None
     except HandoverRefused as error:
         raise OperationFailed(
-            str(error), "do as it says, and try again; the agent that runs goes on", code="handover-refused"
+            str(error),
+            "fix what the message names, and try again; the old agent still runs",
+            code="handover-refused",
         ) from None
     except Withdrawn as error:
         raise OperationFailed(
-            str(error), "the agent that was there goes on; look at both logs", code="handover-withdrawn"
+            str(error), "the old agent still runs; see the logs of both agents", code="handover-withdrawn"
         ) from None
     except UntrustedPath as error:
         raise OperationFailed(str(error), error.weakness.remedy, code="path-untrusted") from None
     except SocketInUse as error:
         raise OperationFailed(
             str(error),
-            "do as it says, or give another --socket; `netloom status` tells who runs",
+            "fix what the message names, or pass another --socket; `netloom status` shows the running agent",
             code="socket-in-use",
         ) from None
     except JournalError as error:
         raise OperationFailed(str(error), advice_on(error), code=code_of(error)) from None
     except KernelError as error:
         raise OperationFailed(
-            f"the node cannot be prepared: {error}",
+            f"cannot prepare the node: {error}",
             "`netloom doctor` lists what is missing",
             code="node-unprepared",
         ) from None

@@ -1,15 +1,15 @@
-"""Make one archive for a bug report: versions, what netloom's commands say, networks' files, an extract of
-the journal, the kernel's state, the agent's log and metrics.
+"""Make an archive for a bug report: versions, output of netloom's commands, network configurations, an
+extract of the journal, the kernel's state, the agent's log and metrics.
 
-Secrets are removed: values under a name or behind an option that looks like a secret's, keys and tokens by
-their looks, users and passwords in URLs, and arguments of runtimes. Nothing is sent anywhere; read the
-archive before you send it. The command needs no agent, no journal and no node. It needs root only for what
-only root can read. MANIFEST.json in the archive lists what could not be read, and why.
+The command removes secrets: values of keys and options whose names suggest a secret, strings that look like
+keys or tokens, users and passwords in URLs, and arguments of runtimes. It sends nothing; read the archive
+before you send it. It works without an agent, a journal or a node, and needs root only for what only root can
+read. MANIFEST.json in the archive lists what could not be read, and why.
 
 examples:
   netloom bundle
   netloom bundle /tmp/report.tar.gz --force
-  netloom bundle --anonymous          other names for addresses, MACs, pods and networks
+  netloom bundle --anonymous          replaces addresses, MACs, names of pods and networks
   netloom bundle --max-size 1M --json
 """
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from ...ops.bundle.session import CommandDocument
 
 OUTPUT = Bundle
-# Commands whose documents are in the archive.
+# Commands whose JSON output is in the archive.
 _COMMANDS = (
-    ("status", "how the node is"),
-    ("ls", "what is attached"),
-    ("pools", "pools, and how full they are"),
-    ("ports", "ports of the host"),
-    ("doctor", "what is wrong with the node"),
-    ("cni validate", "networks, and what is wrong with them"),
-    ("cni attachments", "what the cache of results knows"),
-    ("journal verify", "whether the journal is whole"),
+    ("status", "state of the node"),
+    ("ls", "attachments"),
+    ("pools", "pools and their usage"),
+    ("ports", "host ports"),
+    ("doctor", "problems of the node"),
+    ("cni validate", "networks and their errors"),
+    ("cni attachments", "attachments in the result cache"),
+    ("journal verify", "state of the journal"),
 )
 _TIMEOUT = 60
 _OPERATIONS = 1000
@@ -53,27 +53,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="the archive (default: netloom-HOST-DATE.tar.gz in this directory)",
+        help="path of the archive (default: netloom-HOST-DATE.tar.gz in the current directory)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a file that is there; a file only")
+    parser.add_argument("--force", action="store_true", help="replace an existing regular file")
     parser.add_argument(
         "--anonymous",
         action="store_true",
-        help="replace addresses, MACs, names of pods, containers, networks, each by the same everywhere",
+        help="replace addresses, MACs and names of pods, containers and networks, each consistently",
     )
     parser.add_argument(
         "--max-size",
         metavar="BYTES",
         type=_size,
         default=_size(_DEFAULT_SIZE),
-        help=f"of the archive, such as 500k; what does not fit is cut, and says so (default {_DEFAULT_SIZE})",
+        help=f"maximum size of the archive, such as 500k; parts are cut to fit (default: {_DEFAULT_SIZE})",
     )
     parser.add_argument(
         "--operations",
         metavar="NUMBER",
         type=_number,
         default=_OPERATIONS,
-        help=f"how many of the journal's last operations (default: {_OPERATIONS})",
+        help=f"number of the journal's latest operations to include (default: {_OPERATIONS})",
     )
     add_place(parser)
     add_conf_dir(parser)
@@ -98,8 +98,8 @@ def run(args: argparse.Namespace) -> int:
         anonymous=args.anonymous,
         documents=_documents(args.cache_dir),
     )
-    with progress_line(shown=not args.json) as tell:
-        found = run_session(options, tell)
+    with progress_line(shown=not args.json) as show_progress:
+        found = run_session(options, show_progress)
     if args.json:
         print_json(found)
     else:
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _documents(cache_dir: str) -> tuple[CommandDocument, ...]:
-    """Of netloom's own commands: each runs as a program would run it."""
+    """netloom's own commands, each of which runs in a process of its own."""
     from ...ops.bundle.session import CommandDocument
 
     made = []
@@ -125,13 +125,13 @@ def _show(found: Bundle) -> None:
     say(*table(rows, ("NAME", "BYTES", "REMARKS")), "")
     say(printable(f"written: {found.path} ({found.size} bytes)"))
     if not found.manifest.in_time:
-        say("the time ended before all sources had answered: --timeout gives more")
-    say("read the archive before you send it; secrets that netloom knows of are removed")
+        say("the timeout ended before all sources had answered: raise it with --timeout")
+    say("read the archive before you send it: only secrets that netloom recognizes are removed")
 
 
 def _row(part: Part) -> tuple[str, str, str]:
-    trouble = f"{'it says' if part.size else 'missing'}: {part.error}" if part.error else ""
-    remarks = [f"cut: {part.cut}" if part.cut else "", trouble]
+    error = f"{'error' if part.size else 'missing'}: {part.error}" if part.error else ""
+    remarks = [f"cut: {part.cut}" if part.cut else "", error]
     return part.name, str(part.size) if part.size else "", "; ".join(filter(None, remarks))
 
 
@@ -142,7 +142,7 @@ def _size(text: str) -> int:
     """
     found = re.fullmatch(r"([0-9]{1,12})([kmg]?)(?:i?b)?", text.strip().lower())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no size: bytes, such as 500k or 10M")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a size in bytes, such as 500k or 10M")
     size = int(found[1]) * _SIZES[found[2]]
     if not _LEAST_SIZE <= size <= _MOST_SIZE:
         raise argparse.ArgumentTypeError("must be from 32k to 1G")
@@ -151,5 +151,5 @@ def _size(text: str) -> int:
 
 def _number(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000000")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 1000000")
     return int(text)

@@ -1,10 +1,10 @@
-"""Compare journal and kernel, and with --repair make the kernel as it should be.
+"""Compare the journal with the kernel, and with --repair correct the kernel.
 
-NAME is a network, or an attachment as `netloom inspect` takes it; without one, everything is compared, also
-the nft table and the pools. Reads only, and no agent is needed. --repair asks the agent: what is missing is
-put back, what was changed is set right. A container's link is only made anew with --recreate, since that ends
-its connections. Addresses that somebody added by hand are left. The exit status is 1 if something is not as
-planned, or is left so.
+NAME is a network, or an attachment in any form that `netloom inspect` accepts. Without NAME, the command
+compares all attachments, the nft table and the pools. It only reads, and needs no agent. With --repair, the
+agent restores missing objects and corrects changed ones. It recreates a container's link only with
+--recreate, since that ends the container's connections. It keeps addresses that were added by hand. The exit
+status is 1 if the kernel differs from a plan, or still does after a repair.
 
 examples:
   netloom check
@@ -31,10 +31,14 @@ OUTPUT = Checked
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="only a network, or an attachment")
-    parser.add_argument("--repair", action="store_true", help="ask the agent to make it as planned again")
     parser.add_argument(
-        "--recreate", action="store_true", help="with --repair: make links anew, if nothing else helps"
+        "name", metavar="NAME", nargs="?", help="network or attachment to check (default: all)"
+    )
+    parser.add_argument(
+        "--repair", action="store_true", help="let the agent restore missing objects and correct changed ones"
+    )
+    parser.add_argument(
+        "--recreate", action="store_true", help="with --repair: recreate a link if nothing else helps"
     )
     add_place(parser)
     add_conf_dir(parser)
@@ -45,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
     from ...ops.inspect.checking import check, repair
 
     if args.recreate and not args.repair:
-        raise UsageError("--recreate is for --repair", "add --repair, or leave it out")
-    require_root("comparing with the kernel")
+        raise UsageError("--recreate needs --repair", "add --repair, or remove --recreate")
+    require_root("comparing the journal with the kernel")
     with Progress() as progress:
         if args.repair:
-            checked = repair(place_of(args), args.name, progress.tell, recreate=args.recreate)
+            checked = repair(place_of(args), args.name, progress.update, recreate=args.recreate)
         else:
-            checked = check(place_of(args), args.name, progress.tell)
+            checked = check(place_of(args), args.name, progress.update)
     if not args.json:
         _show(args, checked)
     else:
@@ -63,7 +67,7 @@ def _show(args: argparse.Namespace, it: Checked) -> None:
     from ..terminal.reports import findings_lines
 
     if it.table:
-        say("the nft table was laid down anew")
+        say("the nft table was recreated")
     for one in it.repaired or ():
         say(*map(printable, _done(one)))
     count = len(it.attachments)
@@ -71,7 +75,7 @@ def _show(args: argparse.Namespace, it: Checked) -> None:
     of = "" if args.name is None else f" of {printable(args.name)}"
     if it.findings:
         many = "1 finding" if len(it.findings) == 1 else f"{len(it.findings)} findings"
-        say(f"{many} at {count} {what}{of}", *findings_lines(it.findings))
+        say(f"{many} in {count} {what}{of}", *findings_lines(it.findings))
     else:
         say(f"journal and kernel agree: {count} {what}{of}, all as planned")
 
@@ -80,6 +84,6 @@ def _done(it: RepairedAttachment) -> list[str]:
     lines = [it.attachment]
     lines += [f"  put back: {one}" for one in it.put_back]
     lines += [f"  set right: {one}" for one in it.set_right]
-    lines += ["  its link was made anew"] if it.recreated else []
-    lines += [f"  left: {one}" for one in it.left]
-    return [*lines, *([f"  nothing was done: {it.error}"] if it.error else [])]
+    lines += ["  link recreated"] if it.recreated else []
+    lines += [f"  not repaired: {one}" for one in it.left]
+    return [*lines, *([f"  repair failed: {it.error}"] if it.error else [])]

@@ -1,7 +1,7 @@
 """Print a completion script for a shell.
 
-The script completes commands, options and their values: networks, namespaces, plugins, containers, pods,
-addresses, attachments, codes of errors.
+The script completes commands, options and values: networks, namespaces, plugins, containers, pods, addresses,
+attachments and error codes.
 
 examples:
   bash   eval "$(netloom completion bash)"      in ~/.bashrc
@@ -17,8 +17,8 @@ from ..terminal.output import write
 
 OUTPUT = None
 
-# bash takes words apart at colons, which IPv6 addresses have: they are put together again, and what stands
-# before the last colon is not repeated in what is offered.
+# bash splits words at colons, which IPv6 addresses contain: the script joins them again, and removes the part
+# before the last colon from the candidates.
 _SCRIPTS = {
     "bash": """\
 _netloom() {

@@ -1,19 +1,19 @@
-"""Test a network with two throw-away containers: ping and TCP both ways in both families, path MTU, the host,
-the way out, hairpin, a host port, limits, anti-spoofing, isolation.
+"""Test a network with two temporary containers: ping and TCP in both directions and both families, path MTU,
+access to the host and to the outside, hairpin, a host port, limits, anti-spoofing, isolation.
 
-It works with any CNI network. Without NETWORK, it takes netloom's own, if only one is configured. Needs root.
-It removes the containers whatever happens; a run that is killed leaves them to the next run, which removes
-them. The exit status is 1 if a probe failed, and 124 if --timeout ended before all probes had run.
+The command works with any CNI network, and needs root. It always removes the containers; after a run that was
+killed, the next run removes them. The exit status is 1 if a probe failed, and 124 if --timeout ended before
+all probes had run.
 
 environment:
-  NETCONFPATH  directory of network configurations, unless --conf-dir says another
-  CNI_PATH     directories of plugins, unless --plugin-dir says others
+  NETCONFPATH  directory of network configurations, unless --conf-dir is given
+  CNI_PATH     directories of plugins, unless --plugin-dir is given
 
 examples:
   netloom connectivity
   netloom connectivity mynet --json
-  netloom connectivity --bandwidth 50M     measures a limit
-  netloom connectivity --keep              leaves the two containers, for a look
+  netloom connectivity --bandwidth 50M     measures a bandwidth limit
+  netloom connectivity --keep              keeps the two containers for debugging
   netloom connectivity --skip out
 """
 
@@ -48,37 +48,37 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "network",
         metavar="NETWORK",
         nargs="?",
-        help="its name (default: netloom's own, if only one is configured)",
+        help="network to test (default: netloom's network, if only one is configured)",
     )
     parser.add_argument(
         "--bandwidth",
         metavar="BITS",
         type=bits,
-        help="limit one container to so many bits a second, such as 50M, and measure it",
+        help="bandwidth limit of one container, in bits per second, such as 50M, to be measured",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="leave the containers, and say how to remove them"
+        "--keep", action="store_true", help="keep the containers, and print the commands that remove them"
     )
     parser.add_argument(
-        "--skip", metavar="PROBE", action="append", default=[], help="do not run this probe, such as out"
+        "--skip", metavar="PROBE", action="append", default=[], help="probe to skip, such as out; repeatable"
     )
     parser.add_argument(
         "--plugin-dir",
         metavar="DIR",
         type=absolute,
         action="append",
-        help="where plugins are; may be repeated (default: CNI_PATH)",
+        help="directory of plugins; repeatable (default: $CNI_PATH)",
     )
     add_conf_dir(parser)
     add_cache_dir(parser)
     add_place(parser)
-    add_timeout(parser, _TIMEOUT, "for everything but the clean-up")
+    add_timeout(parser, _TIMEOUT, "time limit of the probes, without the clean-up")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    require_root("making containers")
-    # The plugin asks the agent that this command asks.
+    require_root("creating containers")
+    # The plugin must call the same agent as this command.
     os.environ["NETLOOM_SOCKET"] = args.socket
     from ...ops.connectivity.session import ConnectivityOptions, Interrupted
     from ...ops.connectivity.session import run as run_session
@@ -95,47 +95,47 @@ def run(args: argparse.Namespace) -> int:
         skip=tuple(args.skip),
     )
     try:
-        with progress_line(shown=not args.json) as tell:
-            found = run_session(options, tell, lambda text: warn(args, text))
+        with progress_line(shown=not args.json) as show_progress:
+            found = run_session(options, show_progress, lambda text: warn(args, text))
     except Interrupted as interrupted:
         return SIGNALLED + interrupted.number
     if args.json:
         print_json(found)
     else:
         _show(found)
-        _tell_what_is_left(found)
+        _print_warnings(found)
     if not found.in_time:
         return DEADLINE
     return FAILED if found.failed or found.left else 0
 
 
 def bits(text: str) -> int:
-    """Bits a second.
+    """Returns bits per second.
 
     >>> bits("50M"), bits("1.5G"), bits("64kbit")
     (50000000, 1500000000, 64000)
     """
     found = _RATE.fullmatch(text.strip())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no rate: bits a second, such as 50M")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a rate in bits per second, such as 50M")
     rate = int(float(found[1]) * _SIZES[found[2].lower()])
     if not _LEAST_RATE <= rate <= _MOST_RATE:
-        raise argparse.ArgumentTypeError("must be from 8k to 400G bits a second")
+        raise argparse.ArgumentTypeError("must be from 8k to 400G bits per second")
     return rate
 
 
 def _show(found: Connectivity) -> None:
-    """A table, and below it what failed, and why."""
+    """Prints a table, and below it the failed probes with their causes."""
     shown = [it for it in found.checks if it.detail != AS_ASKED]
     say(*table([_row(it) for it in shown], _HEADER), "")
     for results in _by_cause(found):
         say(*map(printable, _explained(results)))
     say(_summary(found))
     if found.removal:
-        say("", "the containers are kept; this removes them:", *(f"  {line}" for line in found.removal))
+        say("", "the containers were kept; remove them with:", *(f"  {line}" for line in found.removal))
 
 
-def _tell_what_is_left(found: Connectivity) -> None:
+def _print_warnings(found: Connectivity) -> None:
     for warning in found.warnings:
         complain(f"warning: {printable(warning)}")
     for it in found.left:
@@ -148,7 +148,7 @@ def _row(it: ProbeResult) -> tuple[str, ...]:
 
 
 def _by_cause(found: Connectivity) -> Iterable[list[ProbeResult]]:
-    """Probes that failed for the same reason stand together, and the reason once."""
+    """Groups the failed probes by their cause, so that each cause is printed once."""
     groups: dict[tuple[str, str, str], list[ProbeResult]] = {}
     for it in found.checks:
         if it.result == "failed":
@@ -165,4 +165,4 @@ def _explained(results: list[ProbeResult]) -> list[str]:
 
 def _summary(found: Connectivity) -> str:
     text = f"{found.network}: {found.passed} passed, {found.failed} failed, {found.skipped} skipped"
-    return text if found.in_time else f"{text}; the time ended before all probes had run"
+    return text if found.in_time else f"{text}; the timeout ended before all probes had run"

@@ -1,14 +1,14 @@
-"""Check this node for everything that could be wrong, and say what to do about each finding.
+"""Check this node for problems, and print the next step for each finding.
 
-Checks the agent and its journal, disk and clock, the plugin, the files of networks and where runtimes look
-for them, features and settings of the kernel, rules of other firewalls, services that manage links, and
-whether every attachment is in the kernel as the journal has it. Needs root, sends nothing, and changes
-nothing without --fix. The exit status is 1 if an error is left; warnings do not count.
+The command checks the agent and its journal, disk and clock, the plugin, network configurations and where
+runtimes look for them, features and settings of the kernel, rules of other firewalls, services that manage
+links, and whether every attachment in the kernel matches the journal. It needs root, sends nothing, and
+changes nothing without --fix. The exit status is 1 if an error remains; warnings do not count.
 
 examples:
   netloom doctor
-  netloom doctor --fix --dry-run     what --fix would do
-  netloom doctor --only firewall     one check; or one code, such as foreign-drop
+  netloom doctor --fix --dry-run     shows what --fix would do
+  netloom doctor --only firewall     runs one check; or reports one code, such as foreign-drop
   netloom doctor --json
 """
 
@@ -36,33 +36,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHECK",
         action="append",
         default=[],
-        help="run this check only, or report this code only; may be repeated; checks are "
+        help="check to run, or finding code to report; repeatable (default: all); the checks are "
         + ", ".join(check.name for check in CHECKS),
     )
-    parser.add_argument("--fix", action="store_true", help="fix what can be fixed safely")
-    parser.add_argument("--dry-run", action="store_true", help="with --fix: only say what would be done")
+    parser.add_argument("--fix", action="store_true", help="fix the findings that have a safe fix")
+    parser.add_argument("--dry-run", action="store_true", help="with --fix: only print the fixes")
     add_place(parser)
     add_conf_dir(parser)
     parser.add_argument(
         "--plugin-dir",
         metavar="DIR",
         type=nameable,
-        help="where the plugin should be (default: where `netloom up` installed it)",
+        help="directory where the plugin should be (default: where `netloom up` installed it)",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     require_output()
-    require_root("looking at the kernel")
+    require_root("reading the kernel's state")
     if args.dry_run and not args.fix:
-        raise UsageError("--dry-run is for --fix")
+        raise UsageError("--dry-run needs --fix", "add --fix, or remove --dry-run")
     place, selection = place_of(args), selected(args.only)
     with progress() as shown:
         if args.fix:
-            found = diagnose_and_fix(place, selection, shown.tell, dry_run=args.dry_run)
+            found = diagnose_and_fix(place, selection, shown.update, dry_run=args.dry_run)
         else:
-            found = diagnose(place, selection, shown.tell)
+            found = diagnose(place, selection, shown.update)
     if args.json:
         print_json(found)
     else:

@@ -1,19 +1,21 @@
-"""Stop the agent. Containers keep their networks, and can be deleted meanwhile; nothing can be attached.
+"""Stop the agent. Containers keep their networks and can be deleted; new ones cannot be attached.
 
-The plugin and the network's configuration stay, since runtimes need both to delete containers. Where
-systemd runs the agent, its units are stopped; they start again at boot, or with `netloom up`. With --purge,
-everything that is netloom's goes: attachments, which cuts their containers off, the firewall's table, the
-network's file, the plugin, wherever it is, and the units that `netloom up` installed, the journal, the
-socket, queued DELs, namespaces that `netloom connectivity --keep` has made, and results in the CNI cache:
-those of `netloom cni`, and those of containers that are gone. A result that a runtime needs to delete its
-container stays, and so does what somebody else has changed; each is named. Settings of the kernel stay, since
-others may need them: it forwards packets, and links go on to hear router advertisements (accept_ra is 2).
+The plugin and the network configuration stay, since runtimes need both to delete containers. If systemd runs
+the agent, the command stops its units; they start again at boot, or with `netloom up`.
 
-A purge also removes directories, if nothing else is in them: the state directory (/var/lib/netloom), that of
-the socket (/run/netloom) with its intents, and those that `netloom up` has made for its files, such as
-/etc/cni/net.d and /opt/cni/bin, unless somebody watches them, as containerd may. The lock of `netloom cni`
-and of programs that use the library (netloom.lock in --cache-dir) goes while nobody holds it,
-and with it that directory and its results/, if they are empty.
+With --purge, the command removes everything that belongs to netloom: attachments, which disconnects their
+containers; the nft table; the network configuration; the plugin in every directory; the units that `netloom
+up` installed; the journal, the socket and queued DELs; namespaces of `netloom connectivity --keep`; and
+results in the CNI cache, if they are from `netloom cni` or their containers do not exist any more. It keeps a
+result that a runtime needs to delete its container, and files that others have changed, and lists each. It
+keeps settings of the kernel, since other software may need them: IP forwarding stays on, and links continue
+to accept router advertisements (accept_ra is 2).
+
+A purge also removes these directories if they are empty: the state directory (/var/lib/netloom), the socket's
+directory (/run/netloom) with its intents, and directories that `netloom up` created, such as /etc/cni/net.d
+and /opt/cni/bin, unless another process watches them, as containerd may. It removes the lock file of `netloom
+cni` and of programs that use the library (netloom.lock in --cache-dir) unless a process holds the lock, and
+then that directory and its results/ if they are empty.
 
 examples:
   netloom down
@@ -53,42 +55,48 @@ if TYPE_CHECKING:
     from ...journal import Ledger
 
 _NOTHING = "nothing of netloom was found: no agent, no journal, no network, no plugin"
-_KEPT_ALIVE = "containers keep their networks; what is deleted now is cleaned up by the next `netloom up`"
+_KEPT_ALIVE = "containers keep their networks; DELs are queued, and the next `netloom up` completes them"
 
 
 class StoppedAgent(Struct, frozen=True, kw_only=True):
-    """What became of the agent."""
+    """The agent that was stopped, if there was one."""
 
-    change: Annotated[Literal["stopped", "not running"], Meta(description="whether there was one")]
-    process: Annotated[int | None, Meta(description="the one that has ended")]
+    change: Annotated[Literal["stopped", "not running"], Meta(description="whether an agent was running")]
+    process: Annotated[int | None, Meta(description="its process ID; null if none was running")]
 
 
 class Down(Struct, frozen=True, kw_only=True):
-    """What `netloom down` did. All but `agent` and `journal` is there with `--purge` only."""
+    """What `netloom down` did. Fields other than `agent` and `journal` exist only with `--purge`."""
 
     agent: Annotated[StoppedAgent, Meta(description="the process that served the plugin")]
     journal: Annotated[
         LostJournal | UnsetType,
-        Meta(description="only if it was moved, removed, replaced or damaged: what the next agent lacks"),
+        Meta(description="only if it was moved, removed, replaced or damaged: what the next agent will lack"),
     ] = UNSET
-    removed: Annotated[list[str] | UnsetType, Meta(description="what went")] = UNSET
-    kept: Annotated[list[Kept] | UnsetType, Meta(description="what is not netloom's, and stayed")] = UNSET
+    removed: Annotated[list[str] | UnsetType, Meta(description="what was removed")] = UNSET
+    kept: Annotated[list[Kept] | UnsetType, Meta(description="what was kept, since it is not netloom's")] = (
+        UNSET
+    )
     failed: Annotated[list[Kept] | UnsetType, Meta(description="what could not be removed")] = UNSET
-    warnings: Annotated[list[str] | UnsetType, Meta(description="what somebody has to see to")] = UNSET
+    warnings: Annotated[list[str] | UnsetType, Meta(description="what an administrator has to do")] = UNSET
 
 
 OUTPUT = Down
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--purge", action="store_true", help="remove everything of netloom from this machine")
-    parser.add_argument("--yes", action="store_true", help="do not ask before a purge")
+    parser.add_argument(
+        "--purge",
+        action="store_true",
+        help="uninstall: remove everything that belongs to netloom from this machine",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation of --purge")
     parser.add_argument(
         "--timeout",
         type=seconds,
         default=20.0,
         metavar="SECONDS",
-        help="how long the agent may take to finish what it is doing (default 20)",
+        help="time limit for the agent to finish its operations and stop (default: 20)",
     )
     add_place(parser)
     add_conf_dir(parser)
@@ -101,7 +109,9 @@ def run(args: argparse.Namespace) -> int:
     require_root("stopping the agent")
     place = Place(args.state_dir, args.socket)
     if args.purge and not args.yes and not _agreed(args):
-        raise OperationFailed("nothing was done", "say yes, or give --yes", code="not-agreed")
+        raise OperationFailed(
+            "not confirmed; nothing was removed", "answer y, or pass --yes", code="not-agreed"
+        )
     if args.purge:
         require_receipt(args.state_dir)
     with undisturbed(place, args.timeout):
@@ -109,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         process = stop_service(place) or stop(place, args.timeout)
         purged = _purged(place, args) if args.purge else None
         lost = journal.lost() if journal else None
-        if purged is None and lost is None:  # a log beside another file is not that file's
+        if purged is None and lost is None:  # else the log does not belong to this file
             checkpoint(place.journal)
     if not args.json:
         _show(process, purged, lost, is_bare=process is None and not _is_installed(place, args))
@@ -154,16 +164,16 @@ def _agreed(args: argparse.Namespace) -> bool:
             links = "link that is" if orphans == 1 else "links that are"
             attachments += f" and of {orphans} {links} not in the journal (orphaned)"
     except OperationFailed:
-        attachments = "all that is attached; how much that is, no journal tells any more"
+        attachments = "all attachments (their number is unknown, since the journal cannot be read)"
     complain(
         f"This removes netloom from this machine, and with it the networks of {attachments}.",
-        "Go on? [y/N]",
+        "Continue? [y/N]",
     )
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _count_orphans(journal: Ledger | None) -> int:
-    """Links that no attachment has: containers may use them, too."""
+    """Counts the links that are in no attachment, since containers may use them, too."""
     from ...journal import empty
     from ...kernel import KernelError, Namespace
     from ...ops.node.orphans import orphans_at
@@ -171,12 +181,12 @@ def _count_orphans(journal: Ledger | None) -> int:
     try:
         with Namespace.own() as host:
             return len(orphans_at(host, lambda ask: ask(journal or empty())))
-    except KernelError:  # whoever removes them says more
+    except KernelError:  # the purge itself reports it
         return 0
 
 
 def _is_installed(place: Place, args: argparse.Namespace) -> bool:
-    """Whether anything is there that `netloom up` makes, whoever has made it."""
+    """Whether anything exists that `netloom up` creates."""
     from ...ops.node.install import PLUGIN
     from ...ops.node.networks import found_in
 
@@ -184,7 +194,7 @@ def _is_installed(place: Place, args: argparse.Namespace) -> bool:
     paths = (place.journal, place.receipt, place.socket, *plugins)
     try:
         return any(map(os.path.lexists, paths)) or any(found_in(args.conf_dir))
-    except CNIError:  # something is there, and cannot be read
+    except CNIError:  # something exists that cannot be read
         return True
 
 
@@ -202,10 +212,10 @@ def _show(process: int | None, purged: Purged | None, lost: LostJournal | None, 
     say(*(printable_line(f"removed  {it}") for it in purged.removed))
     say(*(printable_line(f"kept     {it.what}: {it.why}") for it in purged.kept))
     if not purged.removed and not purged.failed:
-        say("nothing else of netloom was there" if purged.kept else "nothing of netloom was there")
+        say("nothing else of netloom was found" if purged.kept else "nothing of netloom was found")
     complain(*(printable_line(f"warning: {it}") for it in purged.warnings))
     if purged.failed:
         complain(
             *(printable_line(f"error: {it.what}: {it.why}") for it in purged.failed),
-            "next:  mend what is in the way, and run it again; what it needs for that is still there",
+            "next:  fix these causes and run the command again; it has kept what it needs for that",
         )

@@ -1,7 +1,7 @@
-"""Show what was asked of this node, and what the agent did by itself: the log of operations, as a stream.
+"""Show the log of operations: requests of runtimes, and what the agent did by itself, such as repairs.
 
-A line for each; with --json, JSON Lines: an object a line. --follow goes on until it is interrupted, whatever
-becomes of the agent and its journal. No agent is needed.
+Each operation is one line; with --json, one JSON object per line. --follow runs until it is interrupted, also
+while the agent restarts or the journal is replaced. The command needs no agent.
 
 examples:
   netloom events
@@ -34,31 +34,35 @@ _LOOK_EVERY = 0.25
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with those that come")
+    parser.add_argument("-f", "--follow", action="store_true", help="wait for new operations and print them")
     parser.add_argument(
         "--since",
         metavar="TIME",
         type=time_or_duration,
-        help="from then on (10m, 02:13, 2026-11-16 02:13, @1700000000.5, …)",
+        help="show operations since this time: 10m, 02:13, 2026-11-16 02:13, @1700000000.5, …",
     )
     parser.add_argument(
         "--limit",
         metavar="N",
         type=_count,
-        help=f"not more than the last N of those that were (default {_LIMIT}; with --follow {_TAIL}; with "
+        help=f"number of past operations to show, the latest (default: {_LIMIT}; with --follow {_TAIL}; with "
         "--since all)",
     )
     parser.add_argument(
-        "--verb", metavar="VERB", action="append", default=[], help="only these: ADD, DEL, REPAIR, … (commas)"
+        "--verb",
+        metavar="VERB",
+        action="append",
+        default=[],
+        help="show only these verbs, separated by commas: ADD, DEL, REPAIR, …; repeatable",
     )
-    parser.add_argument("--failed", action="store_true", help="only those that failed")
+    parser.add_argument("--failed", action="store_true", help="show only failed operations")
     add_place(parser)
     add_json(parser)
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 6):
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of events")
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of events")
     return int(text)
 
 
@@ -67,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     limit = args.limit
     if limit is None and args.since is None:
         limit = _TAIL if args.follow else _LIMIT
-    stream = Stream(place_of(args), lambda text: _tell(args, text))
+    stream = Stream(place_of(args), lambda text: _warn(args, text))
     before = stream.before(wanted, limit)
     for it in before:
         _show(it, args.json)
@@ -81,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(it: Event, as_json: bool) -> None:
-    """At once: a stream may pause after any event."""
+    """Prints without buffering, since a stream may pause after any event."""
     if as_json:
         write_bytes(_encoded(it) + b"\n")
     else:
@@ -109,8 +113,8 @@ def _line(it: Event) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _tell(args: argparse.Namespace, text: str) -> None:
-    """Who follows is told at once: there is no end at which it could be said."""
+def _warn(args: argparse.Namespace, text: str) -> None:
+    """Warns at once with --follow, which has no end at which a warning could be printed."""
     if args.follow:
         complain(f"warning: {printable(text)}")
     else:
@@ -118,12 +122,12 @@ def _tell(args: argparse.Namespace, text: str) -> None:
 
 
 def _nothing(is_empty: bool) -> str:
-    return "nothing has happened yet: the log of operations is empty" if is_empty else "nothing that fits"
+    return "the log of operations is empty" if is_empty else "no operation matches"
 
 
 def _verbs(given: list[str]) -> frozenset[str]:
     words = frozenset(word.strip().upper() for words in given for word in words.split(",") if word.strip())
     unknown = sorted(words - set(_VERBS))
     if unknown:
-        raise UsageError(f"there is no verb {unknown[0]!r}", f"there are {', '.join(_VERBS)}")
+        raise UsageError(f"unknown verb {unknown[0]!r}", f"the verbs are {', '.join(_VERBS)}")
     return words

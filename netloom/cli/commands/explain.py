@@ -1,12 +1,11 @@
-"""Explain a container, a pod, an interface, an address or an error: what was asked, what came of it, what to
-do next.
+"""Explain a container, a pod, an interface, an address or an error code: its operations, their outcome, and
+the next step.
 
-NAME is a container's ID or its beginning, a pod (NAMESPACE/POD, or POD), a network namespace (its path or
-name), an attachment (NETWORK/CONTAINER/INTERFACE), a link of the host (loom…), an IP address, or the code of
-an error or a finding. It is answered from the journal's log of operations and from the kernel; an agent need
-not run. The exit status is 0 if all is well, 1 if something is wrong: an operation failed, an attachment is
-not as it should be, a firewall drops its traffic, or nothing of that name was ever seen; 2 if the name may
-mean several.
+NAME is a container's ID or a prefix of it, a pod (NAMESPACE/POD, or POD), a network namespace (path or name),
+an attachment (NETWORK/CONTAINER/INTERFACE), a link of the host (loom…), an IP address, or the code of an
+error or a finding. The command reads the journal's log of operations and the kernel, and needs no agent. The
+exit status is 0 if nothing is wrong; 1 if an operation failed, an attachment differs from its plan, a
+firewall drops its traffic, or the name is unknown; 2 if the name is ambiguous.
 
 examples:
   netloom explain shop/api-0
@@ -39,14 +38,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         metavar="TIME",
         type=point_in_time,
-        help="of an address: who had it then (02:13, 10m ago, @1700000000.5, …)",
+        help="for an address: show its holder at this time (02:13, 10m ago, @1700000000.5, …)",
     )
     parser.add_argument(
         "--limit",
         metavar="N",
         type=_count,
         default=_LIMIT,
-        help=f"show so many operations, the latest (default {_LIMIT})",
+        help=f"number of operations to show, the latest (default: {_LIMIT})",
     )
     add_place(parser)
     add_conf_dir(parser)
@@ -55,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= len(text) <= 6):
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of operations")
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of operations")
     return int(text)
 
 

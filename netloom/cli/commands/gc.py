@@ -1,9 +1,9 @@
-"""Remove what leaked: attachments of containers that are gone, unfinished work, queued DELs.
+"""Delete leaks: attachments of removed containers, unfinished operations, queued DELs.
 
-An attachment is valid until it is proved dead: its namespace is gone, and so is the host's end of its pair.
-What may still be in use is named, and kept. With an attachment goes its result in the CNI cache, if no other
-plugin has a part in it; other results are never touched. --dry-run only lists, and needs no agent. The exit
-status is 1 if something that should have gone is still there.
+An attachment is a leak only if its namespace and the host's end of its pair do not exist any more. The
+command lists and keeps what may still be in use. With an attachment, it deletes the result in the CNI cache,
+unless the result is also from another plugin; it does not touch other results. --dry-run only lists leaks,
+and needs no agent. The exit status is 1 if a leak could not be deleted.
 
 examples:
   netloom gc --dry-run
@@ -27,14 +27,16 @@ OUTPUT = Garbage
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="list what would go, and why; change nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list what would be deleted, and why; change nothing"
+    )
     add_place(parser)
     add_cache_dir(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    require_root("looking at namespaces")
+    require_root("reading network namespaces")
     found = (listed if args.dry_run else collected)(place_of(args), args.cache_dir)
     if args.json:
         print_json(found)
@@ -45,17 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(it: Garbage) -> None:
     if not (it.removed or it.kept or it.left):
-        say("nothing is left over")
+        say("no leaks found")
         return
     for heading, some in (
-        ("would go:" if it.dry_run else "removed:", it.removed),
-        ("still there, and should not be:", it.left),
+        ("would be deleted:" if it.dry_run else "deleted:", it.removed),
+        ("could not be deleted:", it.left),
         ("kept:", it.kept),
     ):
         if some:
             rows: list[tuple[str, ...]] = [(one.kind, one.subject, one.reason, one.kept) for one in some]
             if some is it.removed:
-                rows += [("result", path, "its attachment goes", "") for path in it.results]
+                rows += [("result", path, "its attachment is deleted", "") for path in it.results]
             say(heading, *table(rows, margin=2))
     if it.left:
-        say("", "next: look at the agent's log, and try again")
+        say("", "next: see the agent's log, then run `netloom gc` again")

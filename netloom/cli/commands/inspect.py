@@ -1,8 +1,8 @@
-"""Show all that is known of an attachment: what it has, and whether the kernel has it so.
+"""Show an attachment in detail: addresses, ports, limits, counters, and its objects in the kernel.
 
-NAME is an attachment (NETWORK/CONTAINER/INTERFACE), a link of the host (loom…), an address, a container's ID
-or its beginning, a pod or a network namespace: then all of its interfaces are shown. An agent need not run.
-The exit status is 1 if something is not as planned, or nothing of that name is attached.
+NAME is an attachment (NETWORK/CONTAINER/INTERFACE), a link of the host (loom…) or an address; or a
+container's ID or a prefix of it, a pod or a network namespace, for all of its interfaces. The command needs
+no agent. The exit status is 1 if the kernel differs from the plan, or NAME has no attachment.
 
 examples:
   netloom inspect 3f2a9c

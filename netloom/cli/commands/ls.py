@@ -1,6 +1,6 @@
-"""List attachments, as the journal has them; an agent need not run.
+"""List the attachments in the journal. The command needs no agent.
 
-The exit status is 1 if NETWORK is neither configured nor has an attachment: it may be misspelled.
+The exit status is 1 if NETWORK is not configured and has no attachment, which suggests a misspelled name.
 
 examples:
   netloom ls
@@ -27,13 +27,15 @@ from ..terminal.tables import print_json, table
 
 OUTPUT = list[Listed]
 
-# How names of our links on the host begin.
+# Prefix of the names of netloom's links on the host.
 _LINK = "loom"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("network", metavar="NETWORK", nargs="?", help="only those of one network")
-    parser.add_argument("--wide", action="store_true", help="whole container IDs, and namespaces")
+    parser.add_argument(
+        "network", metavar="NETWORK", nargs="?", help="network whose attachments to list (default: all)"
+    )
+    parser.add_argument("--wide", action="store_true", help="show full container IDs, and namespaces")
     add_place(parser)
     add_conf_dir(parser)
     add_json(parser)
@@ -53,23 +55,22 @@ def run(args: argparse.Namespace) -> int:
         header = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "POD", "HOST LINK", "STATE", "AGE"]
         say(*table([_shown(it, args.wide) for it in found], [*header, *(["NETNS"] if args.wide else [])]))
     elif not is_unknown:
-        say("nothing is attached" if args.network is None else f"nothing is attached to {args.network}")
+        say("no attachments" if args.network is None else f"no attachments to {args.network}")
     if not args.json and args.network is None and _may_lack_links({it.row.host_link for it in found}):
         from ...ops.status.findings import note_on_links
 
         say(*filter(None, [note_on_links(place_of(args))]))
     if is_unknown:
         raise OperationFailed(
-            f"nothing is attached to a network {args.network!r}, and none of that name is configured in "
-            f"{args.conf_dir}",
-            "`netloom ls` lists everything that is attached, `netloom status` every network of netloom",
+            f"network {args.network!r} has no attachments, and is not configured in {args.conf_dir}",
+            "`netloom ls` lists all attachments, `netloom status` all networks of netloom",
             code="network-unknown",
         )
     return 0
 
 
 def _may_lack_links(known: Collection[str]) -> bool:
-    """Whether a link is there that may be an orphan: looking closer takes longer than all of the list."""
+    """Whether a link may be an orphan. A cheap test, since the full check is slower than the whole list."""
     return any(name.startswith(_LINK) and name not in known for _, name in socket.if_nameindex())
 
 

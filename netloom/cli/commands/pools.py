@@ -1,8 +1,8 @@
-"""Show how full the pools are: what is held, what rests, what is free; an agent need not run.
+"""Show the address pools: held, resting and free addresses. The command needs no agent.
 
-An address that was released rests for a while before it is given again. --audit counts each pool once more,
-address by address, and looks for addresses that nobody holds. The exit status is 1 if that finds something,
-if a network has no address of a family left in any of its pools, or if the file of this node's network is
+A released address rests (cools down) before it can be assigned again. --audit recounts each pool address by
+address, and reports addresses without an attachment. The exit status is 1 if the audit finds an error, if a
+network has no free address of a family in any of its pools, or if the node's network configuration is
 missing.
 
 examples:
@@ -50,7 +50,7 @@ OUTPUT = Pools
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--audit", action="store_true", help="count once more, and look for what nobody holds"
+        "--audit", action="store_true", help="recount every pool, and report addresses without an attachment"
     )
     add_state_dir(parser)
     add_conf_dir(parser)
@@ -78,28 +78,28 @@ def _show(it: Pools, *, was_audited: bool) -> None:
     elif it.findings:
         say("no pool is configured")
     else:
-        say("no pool is configured: `netloom up` writes a network that has some")
+        say("no pool is configured: `netloom up` configures a network with pools")
     if it.outside:
         listed = [f"{one.address} ({one.attachment})" for one in it.outside[:_SHOWN]]
         more = f" and {len(it.outside) - _SHOWN} more" if len(it.outside) > _SHOWN else ""
-        say("", printable_line(f"held, and of no pool that is configured now: {', '.join(listed)}{more}"))
+        say("", printable_line(f"held, but outside all configured pools: {', '.join(listed)}{more}"))
     for one in it.pools:
         if note := _note(one, it.pools):
             say("", printable_line(note))
     if it.findings:
         say(*findings_lines(it.findings))
     elif was_audited:
-        say("", "counted once more: the numbers add up, and every address that is held has an attachment")
+        say("", "audit passed: the counts are correct, and every held address has an attachment")
 
 
 def _note(full: PoolShown, pools: Sequence[PoolShown]) -> str:
-    """Of a pool that has nothing left, while a network that uses it has another of its family."""
+    """Returns a note about an exhausted pool if a network that uses it has another pool of the family."""
     if full.free:
         return ""
     others = [it for it in pools if it.free and it.family == full.family]
     taking = {name: [it.cidr for it in others if name in it.networks] for name in full.networks}
-    said = [f"{name} takes from {', '.join(cidrs)}" for name, cidrs in taking.items() if cidrs]
-    return f"note: pool {full.cidr} has none free; {'; '.join(said)}" if said else ""
+    said = [f"{name} uses {', '.join(cidrs)}" for name, cidrs in taking.items() if cidrs]
+    return f"note: pool {full.cidr} has no free address; {'; '.join(said)}" if said else ""
 
 
 def _row(it: PoolShown) -> list[str]:
@@ -134,7 +134,7 @@ def _cut(excluded: list[str]) -> str:
 
 
 def counted(number: int) -> str:
-    """Of an IPv6 pool, a number says nothing that a power of two does not."""
+    """Writes the large numbers of IPv6 pools as powers of two."""
     if number < _COUNTABLE:
         return str(number)
     return f"2^{number.bit_length() - 1 if number & (number - 1) == 0 else len(bin(number - 1)) - 2}"

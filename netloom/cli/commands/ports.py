@@ -1,6 +1,6 @@
-"""List the host's ports that lead to containers, and who holds each; an agent need not run.
+"""List host ports that are forwarded to containers. The command needs no agent.
 
-A host IP of * stands for all addresses of the host, of the family of the container's address.
+A host IP of * means all addresses of the host in the family of the container's address.
 
 examples:
   netloom ports
@@ -28,7 +28,7 @@ _HEADER = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("port", metavar="PORT", nargs="?", help="only this one")
+    parser.add_argument("port", metavar="PORT", nargs="?", help="host port to show (default: all)")
     add_place(parser)
     add_json(parser)
 
@@ -50,13 +50,13 @@ def _show(args: argparse.Namespace, found: list[HeldPort], wanted: int | None) -
     if found:
         say(*table([_row(it) for it in found], _HEADER))
     elif not notes:
-        say("no port of the host is held" if wanted is None else f"nobody holds port {wanted}")
+        say("no host port is in use" if wanted is None else f"no container holds port {wanted}")
     say(*map(printable_line, notes))
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:6]) <= 65535):
-        raise UsageError(f"{text[:40]!r} is no port: a whole number from 1 to 65535")
+        raise UsageError(f"{text[:40]!r} is not a port: a whole number from 1 to 65535")
     return int(text)
 
 

@@ -1,9 +1,10 @@
-"""Show how the node is: its agent, how many attachments there are, how full the pools are.
+"""Show whether the node works: its agent, the number of attachments, the usage of the pools.
 
-The exit status is 1 if no agent answers, if nothing could be attached now, to one network or at all, if the
-file of a network of netloom is missing or cannot work, if runtimes find no plugin where it was installed, or
-another file first that none can load, or if a firewall drops all traffic of containers with the outside, with
-each other or from the host. What the journal knows is shown in any case.
+The exit status is 1 if no agent answers; if an ADD would fail now, on one network or on all; if the
+configuration of a netloom network is missing or invalid; if runtimes do not find the plugin where it was
+installed, or first find a configuration that they cannot load; or if a firewall drops all traffic of
+containers to the outside, to each other or from the host. The command shows what is in the journal in any
+case.
 
 examples:
   netloom status
@@ -31,8 +32,8 @@ OUTPUT = Status
 _COUNTABLE = 10**9
 _SHOWN = 3
 _WORKS = "containers can be attached"
-_WELL = f"all is well: {_WORKS}"
-_FURTHER = "`netloom doctor` looks further, at runtimes, firewalls and the kernel"
+_WELL = f"no problems found: {_WORKS}"
+_FURTHER = "`netloom doctor` also checks runtimes, firewalls and the kernel"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    require_root("asking the agent")
+    require_root("connecting to the agent")
     found = report(place_of(args))
     if not args.json:
         _show(found)
@@ -63,7 +64,7 @@ def _show(found: Status) -> None:
 
 
 def _table_of(pools: Sequence[tuple[str, PoolStatus]]) -> list[str]:
-    """What orphans and the host have is told where there are some."""
+    """Omits the columns of orphans and of the host where all numbers are zero."""
     shown: list[tuple[str, list[int | None]]] = [
         ("CAPACITY", [it.capacity for _, it in pools]),
         ("HELD", [it.held for _, it in pools]),
@@ -111,11 +112,11 @@ def _shown_agent(found: Status) -> str:
 def _shown_outside(addresses: Sequence[str]) -> str:
     more = f" and {len(addresses) - _SHOWN} more" if len(addresses) > _SHOWN else ""
     verb = "is" if len(addresses) == 1 else "are"
-    return f"{', '.join(addresses[:_SHOWN])}{more} {verb} held, and of no pool that is configured now"
+    return f"{', '.join(addresses[:_SHOWN])}{more} {verb} held, but outside all configured pools"
 
 
 def _counted(number: int | None) -> str:
-    """Of an IPv6 pool, a number says nothing that a power of two does not."""
+    """Writes the large numbers of IPv6 pools as powers of two; ? if unknown."""
     if number is None:
         return "?"
     return str(number) if number < _COUNTABLE else f"2^{log2(number):.0f}"

@@ -1,10 +1,9 @@
-"""Watch the node live: operations a second, failures, latencies, pools, queued DELs, repairs.
+"""Show live numbers of the node: operations per second, failures, latencies, pools, queued DELs, repairs.
 
-Keys: q quits, p pauses, f shows failures only. Up and down choose an event, and the screen shows its
-details; enter shows all of them if there is no room, and escape goes back. Tab goes to the next table, ?
-shows all keys. The command reads the journal beside the agent, and says so if no agent answers. A terminal of
-80 by 24 shows all numbers. With --json, it prints those of the last minute once. The live view needs Textual:
-pip install 'netloom[top]'.
+Keys: q quits, p pauses, f shows failures only. Up and down select an event, whose details are shown below;
+enter shows them in full, and escape returns. Tab moves to the next table, ? shows all keys. The command reads
+the journal, and says so if no agent answers. A terminal of 80 by 24 has room for all numbers. With --json, it
+prints the numbers of the last minute once. The live view needs Textual: pip install 'netloom[top]'.
 
 examples:
   netloom top
@@ -40,15 +39,15 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("textual") is None:
         raise OperationFailed(
             "the live view needs Textual, which is not installed",
-            "`pip install 'netloom[top]'`, into the environment that netloom is in; `netloom top --json` "
-            "shows the numbers without it",
+            "`pip install 'netloom[top]'` in netloom's Python environment; `netloom top --json` works "
+            "without it",
             code="textual-missing",
         )
     if sys.stderr is None or not sys.stderr.isatty():
-        # Which Textual draws on, so that what a program prints can still be piped.
+        # Textual draws on standard error, so that standard output can be redirected.
         raise UsageError(
             "the live view needs standard error to be a terminal",
-            "do not redirect it, or give --json",
+            "do not redirect it, or use `netloom top --json`",
         )
     from ..top.screen import Top
 

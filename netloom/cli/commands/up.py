@@ -1,23 +1,24 @@
-"""Make this machine a node: install the plugin, start the agent, configure a network.
+"""Set up this node: install the plugin, start the agent, configure a network.
 
-What is there already and right is kept, so it may be run again at any time. The agent runs in the
-background, and its log is agent.log in the state directory. The network's file is written last, when the
-agent answers: a runtime never finds a network that cannot work. Options that are not given leave as it is
-what an earlier run has configured; a network's file that is missing is restored as this node had it. An agent
-of another version is replaced: it hands its socket over, calls wait for a moment, none fails, and containers
-keep their networks. If the new one cannot follow, nothing is changed. With --systemd, and wherever that was
-given once, systemd runs the agent. The plugin is brought up to date at every place at which it was ever
-installed: --plugin-dir adds one.
+The command changes only what is missing or different, so it can be run again at any time. Options that are
+not given keep their values from earlier runs. The agent runs in the background; its log is agent.log in the
+state directory. The network configuration is written last, when the agent answers, so that runtimes never
+find a network that does not work yet; if the file was deleted, it is restored as it was.
+
+An agent of another version is replaced: the new agent takes over the socket, calls wait for a moment, none
+fails, and containers keep their networks. If the takeover fails, nothing is changed. With --systemd, in this
+or an earlier run, systemd runs the agent. The plugin is updated in every directory where it was installed;
+--plugin-dir adds one.
 
 examples:
   netloom up
   netloom up --pool 10.20.0.0/16 --pool fd20::/64 --mtu 1400
-  netloom up --no-masquerade   where the pools are routed to this host
+  netloom up --no-masquerade   for pools that are routed to this host
   netloom up --cni-version 1.1.0
-  netloom up --keep-network    beside podman, whose `prune` deletes networks that no container uses
-  netloom up --plugin-dir /usr/lib/cni   where Debian's containerd looks for plugins
-  netloom up --systemd         started at boot, watched, and started again, by systemd
-  netloom up --no-agent        for another service manager that runs `netloom agent`
+  netloom up --keep-network    with podman, whose `prune` deletes networks that no container uses
+  netloom up --plugin-dir /usr/lib/cni   for Debian's containerd, which looks for plugins there
+  netloom up --systemd         systemd starts the agent at boot, watches and restarts it
+  netloom up --no-agent        another service manager runs `netloom agent`
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from ..failure import warn
 from ..terminal.output import complain, progress_line, require_output, say
 from ..terminal.tables import print_json, table
 
-# A shorter wait needs no line.
+# Shorter waits are not shown.
 _SOON = 1.0
 
 OUTPUT = UpReport
@@ -57,65 +58,65 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--network",
         metavar="NAME",
-        help=f"the name of the one network that it writes (default {DEFAULT_NAME}); others are by hand",
+        help=f"name of the network to configure (default: {DEFAULT_NAME}); configure others by hand",
     )
     parser.add_argument(
         "--pool",
         metavar="CIDR",
         action="append",
         dest="pools",
-        help=f"addresses for containers; may be repeated (default {' and '.join(DEFAULT_POOLS)}; on a host "
-        f"without IPv6, {DEFAULT_POOLS[0]}; where a network of the host overlaps them, a free private range)",
+        help=f"CIDR range for container addresses; repeatable (default: {' and '.join(DEFAULT_POOLS)}; on a "
+        f"host without IPv6 {DEFAULT_POOLS[0]}; if they overlap a network of the host, a free private range)",
     )
     parser.add_argument(
         "--mtu",
         metavar="BYTES",
         type=int,
-        help="of every link of the network (default 0: what the default route's link has)",
+        help="MTU of the network's links (default: 0, the MTU of the default route's link)",
     )
     parser.add_argument(
         "--masquerade",
         action=argparse.BooleanOptionalAction,
-        help="give what leaves the pools the host's own address, so that answers come back (default: yes)",
+        help="NAT traffic that leaves the pools to the host's address (default: on)",
     )
     parser.add_argument(
         "--keep-network",
         action=argparse.BooleanOptionalAction,
-        help="let the agent restore the network's file when something deletes it, as `podman system prune` "
-        "does (default: unchanged; off on a new node)",
+        help="let the agent restore the network configuration if other software deletes it, as `podman "
+        "system prune` does (default: unchanged; off on a new node)",
     )
     parser.add_argument(
         "--cni-version",
         metavar="VERSION",
-        choices=starting_from("0.3.0"),  # which brought lists of plugins
-        help=f"of the network's configuration (default {DEFAULT_VERSION}; 1.1.0 has GC and STATUS)",
+        choices=starting_from("0.3.0"),  # the first version with plugin lists
+        help=f"CNI version of the configuration (default: {DEFAULT_VERSION}; 1.1.0 has GC and STATUS)",
     )
     parser.add_argument(
         "--plugin-dir",
         metavar="DIR",
         type=nameable,
-        help="one more directory to install the plugin into; earlier ones are kept (default: those, or "
+        help="directory to install the plugin into, in addition to those of earlier runs (default: those, or "
         f"{DEFAULT_PLUGIN_DIR})",
     )
     add_conf_dir(parser)
     add_place(parser)
-    parser.add_argument("--no-agent", action="store_true", help="neither start nor replace an agent")
+    parser.add_argument("--no-agent", action="store_true", help="do not start or replace an agent")
     parser.add_argument(
         "--systemd",
         action="store_true",
-        help="let systemd run the agent: write its units, start them, and from now on keep them so",
+        help="run the agent under systemd: write and start its units; later runs of `netloom up` update them",
     )
     parser.add_argument(
         "--units-only",
         metavar="DIR",
         type=absolute,
-        help="write the units of --systemd to a directory, for another machine, and do nothing else",
+        help="only write the systemd units to this directory, for use on another machine",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace a network's file, a unit or a file in the plugin's place that somebody else wrote or "
-        "changed, rename the network, or use a pool that overlaps a network of this host",
+        help="replace a network configuration, a unit or a file at the plugin's path that others wrote or "
+        "changed; rename the network; or use a pool that overlaps a network of this host",
     )
     parser.add_argument(
         "--adopt",
@@ -128,24 +129,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=15.0,
         metavar="SECONDS",
-        help="how long an agent may take until it answers (default 15)",
+        help="time limit for the agent to answer (default: 15)",
     )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     require_output()
-    require_root("making this machine a node")
+    require_root("setting up the node")
     if args.units_only is not None:
         for unit in write_units(place_of(args), args.units_only):
             say(*table([("unit", unit.change, unit.path)]))
         return 0
-    with _waiting(args.timeout) as tell:
-        up, is_as_it_was = make_node(_options(args), AgentAccess(_require_readable, _replace_agent, tell))
+    with _waiting(args.timeout) as show_wait:
+        up, is_as_it_was = make_node(
+            _options(args), AgentAccess(_require_readable, _replace_agent, show_wait)
+        )
     if not args.json:
         _show(up)
         if is_as_it_was:
-            say("nothing to do: all of it was there")
+            say("nothing to do: everything is up to date")
         for warning in up.warnings:
             warn(args, printable_line(warning))
         for it in up.failed:
@@ -176,17 +179,17 @@ def _options(args: argparse.Namespace) -> NodeOptions:
 
 @contextmanager
 def _waiting(timeout: float) -> Iterator[Callable[[float], None]]:
-    """A line on the terminal, which says every second how long the agent takes."""
+    """Shows every second on the terminal how long the agent has taken to answer."""
     with progress_line(shown=True) as show:
         last = 0
 
-        def tell(waited: float) -> None:
+        def show_wait(waited: float) -> None:
             nonlocal last
             if waited > _SOON and int(waited) > last:
                 last = int(waited)
                 show(f"waiting for the agent: {last} of {timeout:g} s ")
 
-        yield tell
+        yield show_wait
 
 
 def _require_readable(journal: str) -> None:
@@ -204,7 +207,7 @@ def _replace_agent(place: Place, listen: Callable[[], None]) -> None:
         replace_older_by(Settings(state_dir=place.state_dir, socket=place.socket), listen)
     except HandoverRefused as error:
         raise OperationFailed(
-            str(error), "stop it with `netloom down`, and try again", code="handover-refused"
+            str(error), "stop the old agent with `netloom down`, and try again", code="handover-refused"
         ) from None
 
 

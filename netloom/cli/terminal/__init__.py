@@ -1,1 +1,1 @@
-"""What people see: text, tables, progress. Nothing else of netloom writes to a terminal."""
+"""Text, tables and progress for people. No other part of netloom writes to a terminal."""

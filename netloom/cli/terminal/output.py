@@ -1,4 +1,4 @@
-"""Standard output and error, which may be closed or full; and a line of progress on a terminal."""
+"""Standard output and error, which may be closed or full; and progress lines on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...api.text import printable
 
 
 class ReaderGone(Exception):
-    """Whoever read our output has seen enough. Nothing is wrong."""
+    """The reader of a pipe has closed it. This is not an error."""
 
 
 class OutputFailed(Exception):
@@ -21,13 +21,13 @@ class OutputFailed(Exception):
 
 
 def write(text: str) -> None:
-    """To standard output, at once. What the terminal cannot show is escaped, not an error."""
+    """Writes to standard output without buffering, and escapes what the encoding lacks."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     write_bytes(text.encode(encoding, "backslashreplace"))
 
 
 def require_output() -> None:
-    """For commands that change something before they print: better to fail now."""
+    """Fails early, for commands that change something before they print."""
     if sys.stdout is None:
         raise OutputFailed("standard output is closed")
 
@@ -38,7 +38,7 @@ def write_bytes(data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
     except OSError as cause:
-        # Keep the interpreter from trying once more, and complaining, when it exits.
+        # Else the interpreter would try to flush again when it exits, and print an error.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.close(null)
@@ -52,7 +52,7 @@ def say(*lines: str) -> None:
 
 
 def complain(*lines: str) -> None:
-    """To standard error. If nobody can hear it there, there is nobody left to tell."""
+    """Writes to standard error, and ignores failures, since they cannot be reported."""
     if sys.stderr is None:
         return
     try:
@@ -62,13 +62,13 @@ def complain(*lines: str) -> None:
         return
 
 
-# What is over sooner needs no line; and a person reads no more than some a second.
+# Seconds before the first line, and between updates.
 _SOON = 0.5
 _EVERY = 0.1
 
 
 class Progress:
-    """Shown on standard error, where that is a terminal: output stays as it is."""
+    """A progress line on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _SOON
@@ -82,7 +82,7 @@ class Progress:
         if self._is_shown:
             self._write("\r\x1b[K")
 
-    def tell(self, what: str, done: int, of: int) -> None:
+    def update(self, what: str, done: int, of: int) -> None:
         now = time.monotonic()
         if self._is_wanted and now >= self._next:
             self._write(f"\r\x1b[K{what}: {done} of {of} ")
@@ -97,12 +97,12 @@ class Progress:
 
 @contextmanager
 def progress_line(*, shown: bool) -> Iterator[Callable[[str], None]]:
-    """What is being done: a line on standard error, where that is a terminal, which is gone at the end."""
+    """Yields a function that sets a line on standard error, if that is a terminal; clears it at the end."""
     on_terminal = shown and sys.stderr is not None and sys.stderr.isatty()
 
     is_shown = False
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         nonlocal is_shown
         if on_terminal:
             is_shown = True
@@ -110,7 +110,7 @@ def progress_line(*, shown: bool) -> Iterator[Callable[[str], None]]:
             sys.stderr.flush()
 
     try:
-        yield tell
+        yield show
     finally:
         if is_shown:
-            tell("")
+            show("")

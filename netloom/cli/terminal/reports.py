@@ -1,4 +1,4 @@
-"""How `netloom explain`, `inspect`, `check` and `doctor` look on a terminal."""
+"""Terminal output of `netloom explain`, `inspect`, `check` and `doctor`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _HEADER = ("WHEN", "VERB", "NETWORK", "CONTAINER", "INTERFACE", "POD", "TOOK", "BY", "OUTCOME")
 _WIDTH = 100
 _BAR = 24
-# Of a directory with very many files, and of a file with very many plugins, as many are shown.
+# The most files of a directory, and plugins of a file, that are shown.
 _FILES = 20
 _PLUGINS = 8
-# The order in which an operation goes through its parts: the first that is not there is where it failed.
+# Phases of an operation, in order: a failed one failed in the first phase that is missing.
 _PHASES = {
     "ADD": ("judge", "queue", "reserve", "kernel", "commit"),
     "DEL": ("queue", "mark", "kernel", "release"),
     "CHECK": ("judge", "queue", "journal", "kernel"),
 }
-# Parts of every operation, which say nothing of where it failed.
+# Phases of every operation, which do not show where it failed.
 _ALWAYS = frozenset({"answer", "undo"})
 
 
@@ -85,7 +85,7 @@ def _present(it: Present) -> list[str]:
     rows = [(one.object, one.state, "; ".join(one.differences)) for one in it.differing]
     return [
         "",
-        f"  of {it.planned} objects, not as planned:",
+        f"  of {it.planned} objects, these differ from the plan:",
         *table(rows, margin=2),
     ]
 
@@ -98,9 +98,9 @@ def _operations(it: Explanation) -> list[str]:
     listed = table([[row[number] for number in kept] for row in rows], [_HEADER[number] for number in kept])
     lines = ["", *listed]
     if it.omitted:
-        lines.append(f"and {it.omitted} before these; --limit shows more")
+        lines.append(f"and {it.omitted} earlier operations; --limit shows more")
     for one in _of_interest(it.operations):
-        lines += ["", *_course(one)]
+        lines += ["", *_timeline(one)]
     return lines
 
 
@@ -119,14 +119,14 @@ def _row(it: Event) -> list[str]:
 
 
 def _of_interest(operations: Sequence[Event]) -> list[Event]:
-    """The last ADD, and the last that failed."""
+    """Returns the last ADD and the last failed operation."""
     adds = [it for it in operations if it.verb == "ADD"][-1:]
     failed = [it for it in operations if it.failed][-1:]
     return list({it.id: it for it in [*adds, *failed] if it.phases}.values())
 
 
-def _course(it: Event) -> list[str]:
-    """Where its time went, and in which part it failed."""
+def _timeline(it: Event) -> list[str]:
+    """Shows the duration of each phase, and the phase that failed."""
     lines = [
         printable_line(
             f"{it.verb} of {it.network}/{it.container_id}/{it.ifname} at {shown(it.started, precise=True)}"
@@ -145,7 +145,7 @@ def _bars(it: Event) -> list[tuple[str, str, str]]:
     rows = [(phase, took(time), mark * round(_BAR * time / whole)) for phase, time in it.phases.items()]
     failed_in = _failed_in(it)
     if failed_in:
-        # What it took is part of what came after it: its undoing, or the answer.
+        # Its time is included in the next phase: the rollback or the answer.
         at = next((number for number, row in enumerate(rows) if row[0] in _ALWAYS), len(rows))
         rows.insert(at, (failed_in, "", "failed here"))
     return rows
@@ -184,7 +184,7 @@ def _few(names: Sequence[str]) -> str:
 def _absence(it: Absence) -> list[str]:
     lines = [""]
     if it.configurations:
-        lines.append("what runtimes find, in their order:")
+        lines.append("configurations that runtimes find, in order:")
         rows = [
             (
                 one.path,
@@ -198,9 +198,9 @@ def _absence(it: Absence) -> list[str]:
         if it.configurations[_FILES:]:
             lines.append(f"  and {len(it.configurations) - _FILES} more")
     if it.runtimes:
-        lines.append("where they look:")
+        lines.append("directories of runtimes:")
         found = (
-            (one.name, one.conf_dir or "uses no CNI", one.path or "(its default)", one.note)
+            (one.name, one.conf_dir or "does not use CNI", one.path or "(its default)", one.note)
             for one in it.runtimes
         )
         lines += table(found, margin=2)
@@ -223,7 +223,7 @@ def lines_of_inspection(it: Inspected) -> list[str]:
         *(("host port", _port(one)) for one in it.host_ports),
         ("limits", _limits(it.bandwidth)),
         ("masquerade", _masquerade(it.masquerade)),
-        ("isolation", "" if it.isolation == "none" else f"kept apart from other {it.isolation}"),
+        ("isolation", "" if it.isolation == "none" else f"isolated from other {it.isolation}"),
         ("namespace", _netns(it.netns)),
         *(("held by", _holder(one)) for one in it.netns.holders),
         ("config", it.config_hash[:16]),
@@ -233,7 +233,7 @@ def lines_of_inspection(it: Inspected) -> list[str]:
     lines = [printable_line(f"{it.network}/{it.container_id}/{it.ifname}")]
     lines += table([fact for fact in facts if fact[1]], margin=2)
     if it.objects is None:
-        lines += ["", "  its plan cannot be read"]
+        lines += ["", "  the plan cannot be read"]
     else:
         rows = [(one.object, one.state, "; ".join(one.differences)) for one in it.objects]
         lines += ["", *table(rows, ["OBJECT", "STATE", ""], margin=2)]
@@ -271,7 +271,7 @@ def _masquerade(it: Masquerade | None) -> str:
 
 
 def _netns(it: Netns) -> str:
-    how = {"there": "", "gone": ", which is gone", "replaced": ", which leads to another namespace by now"}
+    how = {"there": "", "gone": " (deleted)", "replaced": " (now another namespace)"}
     return f"{it.path}{how[it.presence]}"
 
 
@@ -285,7 +285,7 @@ def _holder(it: Held) -> str:
 def _counted(it: Direction, refused: int | None = None) -> str:
     limit = "" if it.limited is None else f", {it.limited} dropped by the limit"
     errors = f", {it.errors} errors" if it.errors else ""
-    strange = f", {refused} refused: not from its own addresses" if refused else ""
+    strange = f", {refused} refused (spoofed source address)" if refused else ""
     packets = "1 packet" if it.packets == 1 else f"{it.packets} packets"
     return f"{packets}, {_size(it.bytes)}, {it.dropped} dropped{limit}{errors}{strange}"
 
@@ -297,16 +297,16 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-# How many findings with one remedy are shown.
+# The most findings with the same next step that are shown.
 _SHOWN = 8
 _DIAGNOSIS_WIDTH = 78
-# Seconds without a line: what ends sooner needs none.
+# Seconds before the first line.
 _QUIET = 0.7
 
 
 def show(found: Diagnosis) -> None:
     for it in found.fixed:
-        what = "done" if it.done else "not done" if it.error else "would be done"
+        what = "fixed" if it.done else "not fixed" if it.error else "would be fixed"
         why = f" ({it.error})" if it.error else ""
         say(printable_line(f"{what}: {it.subject}: {it.text}{why}"))
     if found.fixed:
@@ -314,13 +314,13 @@ def show(found: Diagnosis) -> None:
     for group in _groups(found.findings):
         _show_group(group)
     if not found.findings:
-        say(f"nothing is wrong: {', '.join(it.check for it in found.checks)}", "")
+        say(f"no problems found: {', '.join(it.check for it in found.checks)}", "")
     if found.features:
         _show_features(found)
 
 
 def _groups(found: Sequence[Finding]) -> list[list[Finding]]:
-    """What has the same remedy stands together, and the remedy once."""
+    """Groups findings with the same next step, which is printed once."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for it in found:
         groups.setdefault((it.code, it.severity, it.next), []).append(it)
@@ -331,7 +331,7 @@ def _show_group(group: Sequence[Finding]) -> None:
     first = group[0]
     say(*(printable_line(f"{it.severity}: {it.text}") for it in group[:_SHOWN]))
     if len(group) > _SHOWN:
-        say(f"… and {len(group) - _SHOWN} more of the kind (--json lists all)")
+        say(f"… and {len(group) - _SHOWN} more like these (--json lists all)")
     say(printable_line(f"  next: {first.next}"))
     if first.fix:
         say(printable_line(f"  fix:  `netloom doctor --fix` would {first.fix}"))
@@ -341,21 +341,21 @@ def _show_group(group: Sequence[Finding]) -> None:
 def _show_features(found: Diagnosis) -> None:
     lacking = [it for it in found.features if it.essential and not it.present]
     others = [it.feature for it in found.features if not it.essential and not it.present]
-    enough = "lacks what every node needs" if lacking else "has what every node needs"
+    enough = "lacks features that every node needs" if lacking else "has all features that every node needs"
     optional = (
-        f"; it lacks {', '.join(others)}, which some networks need (--json tells more)" if others else ""
+        f"; it lacks {', '.join(others)}, which some networks need (--json has details)" if others else ""
     )
     say(f"Linux {found.kernel} {enough}{optional}")
 
 
 class DiagnosisProgress:
-    """A line on the terminal, if there is one, which is gone at the end."""
+    """A progress line on the terminal, if there is one."""
 
     def __init__(self, terminal: TextIO | None) -> None:
         self._terminal = terminal if terminal is not None and terminal.isatty() else None
         self._began = time.monotonic()
 
-    def tell(self, text: str) -> None:
+    def update(self, text: str) -> None:
         if self._terminal is not None and time.monotonic() - self._began > _QUIET:
             self._terminal.write(f"\r\x1b[K{text[:_DIAGNOSIS_WIDTH]}")
             self._terminal.flush()

@@ -14,22 +14,22 @@ from .output import say, write_bytes
 
 
 def terminal_width() -> int | None:
-    """In columns; None where nobody says how wide it is, as off a terminal: there, nothing has to fit."""
+    """Returns the width in columns; None without a terminal, where lines may be of any length."""
     if sys.stdout is None:
         return None
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    except (OSError, ValueError):  # which is also what a stream without a descriptor raises
+    except (OSError, ValueError):  # ValueError: a stream without a descriptor
         return None
 
 
 _GAP, _INDENT = 2, 4
-# A last column that is wordy is content with so much of a line; with less, it has lines of its own.
+# The least width for wrapping a long last column; with less room, it moves to lines of its own.
 _LEAST = 32
 
 
 def laid_out(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Columns as wide as they need to be, two spaces apart; without a width, each row is one line.
+    """Lays out columns, two spaces apart; without a width, each row is one line.
 
     >>> laid_out([["ADD", "1 ms", "done"], ["DEL", "12 ms", "-"]])
     ['ADD  1 ms   done', 'DEL  12 ms  -']
@@ -61,7 +61,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], indent: int) -> str:
 
 
 def _parts(widths: Sequence[int], width: int) -> list[slice]:
-    """Which columns stand on which line, by the room that each needs."""
+    """Distributes the columns over lines of the given width."""
     parts: list[slice] = []
     start, used = 0, 0
     for number, needed in enumerate(widths):
@@ -73,7 +73,7 @@ def _parts(widths: Sequence[int], width: int) -> list[slice]:
 
 
 def _folded(cells: Sequence[str], widths: Sequence[int], indent: int, width: int) -> list[str]:
-    """The lines that a part of a row takes: more than one, if its last cell does not fit."""
+    """Returns the lines of a part of a row: more than one if its last cell has to wrap."""
     if not any(cells):
         return [] if indent else [""]
     begin = indent + sum(widths[:-1]) + _GAP * (len(widths) - 1)
@@ -87,7 +87,7 @@ def _folded(cells: Sequence[str], widths: Sequence[int], indent: int, width: int
 
 
 def print_json(value: object) -> None:
-    """A document for programs, indented like the results of plugins."""
+    """Prints a document, indented like the results of plugins."""
     try:
         data = encode_in_order(value)
     except UnicodeEncodeError:
@@ -96,7 +96,7 @@ def print_json(value: object) -> None:
 
 
 def print_result(result: AnyResult, *, as_json: bool, newline: bool = False) -> None:
-    """On a terminal something to read, off one JSON: without a newline, the very bytes of cnitool."""
+    """Prints a table on a terminal, else JSON; without a newline, it is byte for byte cnitool's output."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     if on_terminal and not as_json:
         say(result_view(result))
@@ -127,7 +127,7 @@ def _interface_name(result: Result, index: int | None) -> str:
 def table(
     rows: Iterable[Sequence[str]], header: Sequence[str] | None = None, *, margin: int = 0
 ) -> list[str]:
-    """As wide as the terminal at most; off one, as wide as it needs to be. `margin` is left of it."""
+    """Lays out a table that fits the terminal, indented by `margin`."""
     listed = [[printable_line(cell) for cell in row] for row in [*([header] if header else []), *rows]]
     width = terminal_width()
     return [" " * margin + line for line in laid_out(listed, None if width is None else width - margin)]
@@ -145,9 +145,9 @@ def finding_lines(found: Finding) -> list[str]:
 
 
 def lines_of_alike(found: Sequence[Finding]) -> list[str]:
-    """Of several with the same remedy, which is told once."""
-    told, more = found[:_AT_MOST], len(found) - _AT_MOST
-    lines = [printable_line(f"{it.severity}: {it.text}") for it in told[:-1]]
-    of_last = finding_lines(told[-1])
-    and_more = [f"  and {more} more like these: --json has all of them"] if more > 0 else []
+    """Returns the lines of findings that share a next step, which is printed once."""
+    listed, more = found[:_AT_MOST], len(found) - _AT_MOST
+    lines = [printable_line(f"{it.severity}: {it.text}") for it in listed[:-1]]
+    of_last = finding_lines(listed[-1])
+    and_more = [f"  and {more} more like these (--json lists all)"] if more > 0 else []
     return [*lines, of_last[0], *and_more, *of_last[1:]]

@@ -1,6 +1,6 @@
-"""What the live view shows: tables with their columns, and lines on the agent, the pools, the chosen event.
+"""Tables of the live view with their columns, and lines on the agent, the pools and the selected event.
 
-Times are milliseconds, without their unit: so both percentiles of two tables fit side by side into 80
+Times are milliseconds without a unit, so that both percentiles of two tables fit side by side into 80
 columns.
 """
 
@@ -22,12 +22,12 @@ from ...ops.status.document import PoolShown
 from ..commands.pools import counted, used
 from .reading import Latency, Rate, Reading
 
-# A name has at most this much of the line; what is left over is the outcome's, which has at least so much.
+# The most room for a name, and the least room for the outcome, which gets the rest of the line.
 _LONGEST_NAME, _SHORTEST_OUTCOME = 44, 22
 
 
 class Column(NamedTuple):
-    """The space between columns is part of their width."""
+    """A column, whose width includes the space after it."""
 
     title: str
     width: int
@@ -52,7 +52,7 @@ LATENCIES = (
 
 
 class Chosen(DataTable[Text]):
-    """One of which a row can be chosen; its footer says how to see that whole."""
+    """A table whose rows can be selected; the footer shows the key for the details of a row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "details")]
 
@@ -89,7 +89,7 @@ def rate(it: Rate) -> list[Text]:
 
 
 def latencies(found: Sequence[Latency]) -> list[list[Text]]:
-    """A line for each part, of ADD and of DEL. Parts that both have are in the order of ADD's."""
+    """Returns a line for each phase of ADD and DEL, in the order of ADD's phases."""
     by_part: dict[str, dict[str, Latency]] = {}
     for it in found:
         by_part.setdefault(it.phase, {})[it.verb] = it
@@ -106,7 +106,7 @@ def _percentiles(it: Latency | None) -> list[Text]:
 
 
 def milliseconds(time: float) -> str:
-    """In six characters, up to a quarter of an hour.
+    """Formats milliseconds in at most six characters, up to a quarter of an hour.
 
     >>> milliseconds(0.042), milliseconds(2.349), milliseconds(151.2), milliseconds(123456.7)
     ('0.04', '2.3', '151', '123457')
@@ -117,7 +117,7 @@ def milliseconds(time: float) -> str:
 
 
 class EventColumns(NamedTuple):
-    """How an event is shown on a line of a given width. On a short one, a pod stands for its container."""
+    """Column widths for events on a line of a given width. Short lines have no column for pods."""
 
     container: int
     pod: int
@@ -154,7 +154,7 @@ class EventColumns(NamedTuple):
 
 
 def event_columns(width: int, events: Sequence[Event], *, short: bool) -> EventColumns:
-    """Names get what they need, as long as there is enough left for the outcome."""
+    """Gives names the width that they need, as long as enough is left for the outcome."""
     pods = max((len(pod_of(it)) for it in events), default=0)
     if short:
         names = max((len(_short_name(it)) for it in events), default=0)
@@ -176,7 +176,7 @@ def named(it: Event) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """What is cut is seen to be; the whole of it is among the event's details."""
+    """Shortens text with an ellipsis; the event's details have it in full."""
     text = " ".join(text.split())
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
@@ -195,7 +195,7 @@ _NEARLY = 90.0
 
 
 def head(it: Reading, is_paused: bool) -> Text:
-    """Two lines of at most 80 characters, as a rule; and one for each trouble."""
+    """Returns two lines of usually at most 80 characters, and one for each problem."""
     attached = ", ".join(f"{count} {state}" for state, count in it.attachments.items() if count) or "none"
     if it.agent is None:
         first = Text(f"no agent: {it.why}", style="bold red")
@@ -205,10 +205,10 @@ def head(it: Reading, is_paused: bool) -> Text:
     first.append(f"   {shown(it.time)[11:]}", style="not bold")
     if is_paused:
         first.append("   PAUSED", style="bold reverse")
-    waiting = "" if it.agent is None else f"   at the kernel {it.agent.under_way}"
+    waiting = "" if it.agent is None else f"   in progress {it.agent.under_way}"
     second = f"attachments {attached}   DELs queued {it.intents}   repairs {it.repairs}{waiting}"
-    troubles = [*(it.agent.troubles if it.agent else ()), *([it.why] if it.agent and it.why else ())]
-    return Text("\n").join([first, Text(second), *(Text(trouble, style="bold red") for trouble in troubles)])
+    problems = [*(it.agent.troubles if it.agent else ()), *([it.why] if it.agent and it.why else ())]
+    return Text("\n").join([first, Text(second), *(Text(problem, style="bold red") for problem in problems)])
 
 
 def pool(it: PoolShown) -> Text:
@@ -222,7 +222,7 @@ def pool(it: PoolShown) -> Text:
 
 
 def fitted(what: Text, console: Console, width: int, height: int) -> Text:
-    """As much of it as there is room for; where that is not all, its end says what shows the rest."""
+    """Cuts text to the given room, and ends it with the key that shows the rest."""
     lines = what.wrap(console, width)
     if len(lines) <= height:
         return what
@@ -232,7 +232,7 @@ def fitted(what: Text, console: Console, width: int, height: int) -> Text:
 
 
 def details(it: Event) -> Text:
-    """Of one that failed, why comes first: a small screen has two lines for all of it."""
+    """Describes an event. A failure's error comes first, since a small screen has only two lines."""
     key = "/".join(filter(None, (it.network, it.container_id, it.ifname)))
     lines = [" ".join(filter(None, (it.verb, key)))]
     if it.failed:

@@ -1,4 +1,4 @@
-"""Reads the node's numbers again and again, from the journal and from the agent, for `netloom top`."""
+"""Reads the numbers for `netloom top` from the journal and the agent."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ...ops.inspect.listing import queued
 from ...ops.journals.reading import ledger
 from ...ops.status.document import PoolShown
 
-# Of events that are shown, and of those that are counted: a minute of the busiest node.
+# The most events that are shown, and that are counted: a minute of a very busy node.
 _SHOWN = 200
 _COUNTED = 20000
-# Pools change slowly, and to count them costs more than all else.
+# Seconds between readings of the pools, which change slowly and are the most expensive to count.
 _POOLS_EVERY = 5.0
 _PATIENCE = 0.5
 
 
 class Meter:
-    """What it has to tell goes into a reading, and not to a terminal that is drawn on."""
+    """Takes readings. Problems become part of a reading, since the screen belongs to the live view."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._told = ""
-        self._stream = Stream(place, self._hear)
+        self._problem = ""
+        self._stream = Stream(place, self._note_problem)
         self._events: deque[Event] | None = None
         self._pools: list[PoolShown] = []
         self._pools_at = 0.0
@@ -45,7 +45,7 @@ class Meter:
         return Reading(
             time=now,
             agent=None if info is None else _agent(info),
-            why="; ".join(filter(None, (why, self._told))),
+            why="; ".join(filter(None, (why, self._problem))),
             attachments=counted,
             intents=len(queued(self._place.intents)),
             rates=rates_of(events, now),
@@ -56,11 +56,11 @@ class Meter:
             events=list(events)[: -_SHOWN - 1 : -1],
         )
 
-    def _hear(self, what: str) -> None:
-        self._told = what
+    def _note_problem(self, what: str) -> None:
+        self._problem = what
 
     def _read_events(self, now: float) -> deque[Event]:
-        self._told = ""
+        self._problem = ""
         if self._events is None:
             try:
                 found = self._stream.before(EventFilter(), _SHOWN)
@@ -68,7 +68,7 @@ class Meter:
                 if found and now - found[0].started < WINDOW:
                     found = self._stream.before(EventFilter(since=now - WINDOW), None) or found
             except OperationFailed as error:
-                self._told = str(error)
+                self._problem = str(error)
                 return deque()
             self._events = deque(found, _COUNTED)
         else:
@@ -82,7 +82,7 @@ class Meter:
                     {} if journal is None else {str(state): count for state, count in journal.count().items()}
                 )
         except OperationFailed as error:
-            self._told = str(error)
+            self._problem = str(error)
             return {}
 
     def _read_pools(self, now: float) -> list[PoolShown]:
@@ -91,7 +91,7 @@ class Meter:
         if abs(now - self._pools_at) >= _POOLS_EVERY:
             try:
                 self._pools = report(self._place).pools
-            except OperationFailed:  # which was told of already
+            except OperationFailed:  # already noted by _counted
                 self._pools = []
             self._pools_at = now
         return self._pools
@@ -115,56 +115,58 @@ def _agent(info: Info) -> AgentReading:
     )
 
 
-# Seconds: what is counted, and what a rate is taken over, so that it moves with what happens.
+# Seconds that are counted, and that a rate is taken over, which is shorter to follow changes quickly.
 WINDOW, RECENT = 60.0, 10.0
 _AGENTS = frozenset({"START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO", "RESTORE"})
 
 
 class Rate(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a verb goes."""
+    """Rate, failures and durations of a verb."""
 
-    verb: Annotated[str, Meta(description="of CNI, or of the agent itself")]
-    per_second: Annotated[float, Meta(description="how many a second, over the last 10 seconds")]
-    count: Annotated[int, Meta(description="how many in the last minute")]
-    failed: Annotated[int, Meta(description="how many of these failed")]
-    p50: Annotated[float, Meta(description="milliseconds that half of them took at most")]
-    p99: Annotated[float, Meta(description="milliseconds that 99 of 100 took at most")]
+    verb: Annotated[str, Meta(description="verb of CNI, or an event of the agent")]
+    per_second: Annotated[float, Meta(description="operations per second, over the last 10 seconds")]
+    count: Annotated[int, Meta(description="operations in the last minute")]
+    failed: Annotated[int, Meta(description="failed operations among these")]
+    p50: Annotated[float, Meta(description="median in milliseconds")]
+    p99: Annotated[float, Meta(description="99th percentile in milliseconds")]
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """How long a part of an operation takes, over the last minute."""
+    """Duration of a phase of an operation, over the last minute."""
 
     verb: Annotated[str, Meta(description="the operation")]
-    phase: Annotated[str, Meta(description="its part")]
-    p50: Annotated[float, Meta(description="milliseconds that half of them took at most")]
-    p99: Annotated[float, Meta(description="milliseconds that 99 of 100 took at most")]
+    phase: Annotated[str, Meta(description="the phase")]
+    p50: Annotated[float, Meta(description="median in milliseconds")]
+    p99: Annotated[float, Meta(description="99th percentile in milliseconds")]
 
 
 class AgentReading(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the agent says of itself."""
+    """The agent's own state."""
 
-    version: Annotated[str, Meta(description="of netloom")]
-    process: Annotated[int, Meta(description="its number")]
-    started: Annotated[float, Meta(description="since when it runs, in seconds since 1970")]
-    under_way: Annotated[int, Meta(description="requests that wait for the kernel, or are at it")]
-    troubles: Annotated[list[str], Meta(description="why nothing can be attached; empty: nothing is wrong")]
-    counters: Annotated[dict[str, int], Meta(description="what it counted since it began")]
+    version: Annotated[str, Meta(description="version of netloom")]
+    process: Annotated[int, Meta(description="its process ID")]
+    started: Annotated[float, Meta(description="when it started, in seconds since 1970")]
+    under_way: Annotated[int, Meta(description="requests in progress at the kernel, or waiting for it")]
+    troubles: Annotated[
+        list[str], Meta(description="why nothing can be attached; empty if the agent is ready")
+    ]
+    counters: Annotated[dict[str, int], Meta(description="its counters since it started")]
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """The node, and its last minute."""
+    """The node's numbers over the last minute."""
 
-    time: Annotated[float, Meta(description="when it was looked at, in seconds since 1970")]
-    agent: Annotated[AgentReading | None, Meta(description="null: none answers")]
-    why: Annotated[str, Meta(description="why none answers, or what keeps the journal from being read")]
-    attachments: Annotated[dict[str, int], Meta(description="how many, by how far they are")]
-    intents: Annotated[int, Meta(description="DELs that wait for an agent")]
-    rates: Annotated[list[Rate], Meta(description="by verb")]
-    latencies: Annotated[list[Latency], Meta(description="of ADD and DEL, by their parts")]
+    time: Annotated[float, Meta(description="when it was taken, in seconds since 1970")]
+    agent: Annotated[AgentReading | None, Meta(description="null if no agent answers")]
+    why: Annotated[str, Meta(description="why no agent answers, or why the journal cannot be read")]
+    attachments: Annotated[dict[str, int], Meta(description="number of attachments by state")]
+    intents: Annotated[int, Meta(description="queued DELs")]
+    rates: Annotated[list[Rate], Meta(description="rates by verb")]
+    latencies: Annotated[list[Latency], Meta(description="durations of ADD and DEL by phase")]
     seconds: Annotated[list[int], Meta(description="operations in each second of the last minute")]
     repairs: Annotated[int, Meta(description="repairs in the last minute")]
-    pools: Annotated[list[PoolShown], Meta(description="how full the pools are")]
-    events: Annotated[list[Event], Meta(description="the last ones, the latest first")]
+    pools: Annotated[list[PoolShown], Meta(description="usage of the pools")]
+    events: Annotated[list[Event], Meta(description="the last operations, latest first")]
 
 
 def rates_of(events: Sequence[Event], now: float) -> list[Rate]:
@@ -172,7 +174,7 @@ def rates_of(events: Sequence[Event], now: float) -> list[Rate]:
     for it in events:
         if now - it.started <= WINDOW:
             by_verb.setdefault(it.verb, []).append(it)
-    # What runtimes ask for first, then what the agent does by itself.
+    # Requests of runtimes first, then operations of the agent itself.
     return [
         Rate(
             verb=verb,
@@ -199,7 +201,7 @@ def latencies_of(events: Iterable[Event], now: float, verbs: Sequence[str] = ("A
 
 
 def seconds_of(events: Iterable[Event], now: float) -> list[int]:
-    """How many there were in each of the last seconds, the latest last."""
+    """Returns the number of requests in each of the last seconds, latest last."""
     counted = [0] * int(WINDOW)
     for it in events:
         past = int(now - it.started)
@@ -209,7 +211,7 @@ def seconds_of(events: Iterable[Event], now: float) -> list[int]:
 
 
 def percentile(values: Sequence[float], part: int) -> float:
-    """The nearest rank.
+    """Returns the nearest-rank percentile.
 
     >>> percentile([1.0, 2.0, 3.0, 100.0], 50), percentile([1.0, 2.0], 99), percentile([], 50)
     (2.0, 2.0, 0.0)

@@ -1,8 +1,7 @@
-"""The live view, drawn with Textual; the screen of its keys, and that of one event whole.
+"""The live view, drawn with Textual, with a screen for its keys and one for the details of an event.
 
-A thread beside the one that draws reads everything once a second; a table is only filled again when what it
-shows has changed. A screen of 80 by 24 shows all numbers: panels lose their frames there, and events their
-least columns.
+A second thread takes a reading every second; the table of events is only filled again after a change. On a
+screen of 80 by 24, panels have no frames and events fewer columns, so that all numbers fit.
 """
 
 from __future__ import annotations
@@ -40,29 +39,29 @@ class Details(Static):
         super().__init__("", id=name, markup=False)
         self._whole = Text()
 
-    def tell(self, what: Text) -> None:
+    def fill(self, what: Text) -> None:
         self._whole = what
         room = self.size
         self.update(fitted(what, self.app.console, room.width, room.height) if room else what)
 
     def on_resize(self, _: events.Resize) -> None:
-        self.tell(self._whole)
+        self.fill(self._whole)
 
 
 _KEYS = (
-    ("up, down", "choose an event: its details are below"),
-    ("enter", "its details whole; escape goes back"),
-    ("tab", "go to the next table, which up and down scroll then"),
-    ("f", "failures only, and all again"),
-    ("p", "pause, and go on"),
-    ("?", "these keys"),
+    ("up, down", "select an event, whose details are shown below"),
+    ("enter", "show all its details; escape returns"),
+    ("tab", "move to the next table; up and down scroll it"),
+    ("f", "show failures only, or all events"),
+    ("p", "pause or continue"),
+    ("?", "show these keys"),
     ("q, ctrl+q", "quit"),
 )
 _COLUMNS = (
-    ("/S", "how many a second, over the last ten"),
-    ("1 MIN", "how many in the last minute; FAIL: of these"),
-    ("P50", "milliseconds that half of them took at most"),
-    ("P99", "milliseconds that 99 of 100 took at most"),
+    ("/S", "operations per second, over the last 10 seconds"),
+    ("1 MIN", "operations in the last minute; FAIL: failures among them"),
+    ("P50", "median duration in milliseconds"),
+    ("P99", "99th percentile of the duration in milliseconds"),
 )
 
 
@@ -74,7 +73,7 @@ class Keys(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         lines = [f"{key:<11}{what}" for key, what in (*_KEYS, ("", ""), *_COLUMNS)]
-        shown = Static("\n".join([*lines, "", "any key goes back"]), id="keys", markup=False)
+        shown = Static("\n".join([*lines, "", "any key returns"]), id="keys", markup=False)
         shown.border_title = "keys and columns"
         yield shown
 
@@ -103,7 +102,7 @@ class Whole(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="whole") as shown:
             shown.border_title = "event"
-            shown.border_subtitle = "up and down scroll, escape goes back"
+            shown.border_subtitle = "up and down scroll, escape returns"
             yield Static(self._what, markup=False)
 
     def on_mount(self) -> None:
@@ -113,7 +112,7 @@ class Whole(ModalScreen[None]):
 _EVERY = 1.0
 _PARTS = ("#head", "#rates", "#latencies", "#use", "#seconds", "#events", "#details")
 _NARROW, _SHORT = 110, 32
-# What a table needs to scroll, and what its panel has around it, on a screen that is not short.
+# Width of a scroll bar, and of a panel's frame on a screen that is not short.
 _BAR, _FRAME = 1, 4
 
 
@@ -157,12 +156,12 @@ class Top(App[None]):
     def __init__(self, meter: Meter) -> None:
         super().__init__()
         self._meter = meter
-        self._is_looking = False
+        self._is_reading = False
         self._is_paused = False
         self._only_failures = False
         self._reading: Reading | None = None
         self._listed: list[Event] = []
-        # By their numbers, those among which the listed ones were chosen.
+        # IDs of all events of the reading from which the listed ones were selected.
         self._known: list[int] | None = None
         self._columns: EventColumns | None = None
 
@@ -185,17 +184,17 @@ class Top(App[None]):
 
     def on_mount(self) -> None:
         self.query_one("#events", DataTable).focus()
-        self.set_interval(_EVERY, self.look)
-        self.look()
+        self.set_interval(_EVERY, self.start_reading)
+        self.start_reading()
 
     def on_resize(self, _: events.Resize) -> None:
-        """When the new size has reached everybody."""
+        """Waits until all widgets have the new size."""
         self.call_after_refresh(self._list_events)
 
-    def look(self) -> None:
-        """Unless the last look still goes on, as on a disk that hangs."""
-        if not self._is_looking:
-            self._is_looking = True
+    def start_reading(self) -> None:
+        """Takes a reading, unless one is still in progress, as on a disk that hangs."""
+        if not self._is_reading:
+            self._is_reading = True
             self._read()
 
     @work(thread=True)
@@ -204,7 +203,7 @@ class Top(App[None]):
             reading = self._meter.read()
             self.call_from_thread(self.take, reading)
         finally:
-            self._is_looking = False
+            self._is_reading = False
 
     def take(self, reading: Reading) -> None:
         if not self._is_paused and self._is_whole:
@@ -212,7 +211,7 @@ class Top(App[None]):
 
     @property
     def reading(self) -> Reading | None:
-        """What is shown."""
+        """The reading on the screen."""
         return self._reading
 
     def show(self, reading: Reading) -> None:
@@ -234,14 +233,14 @@ class Top(App[None]):
 
     def action_failures(self) -> None:
         self._only_failures = not self._only_failures
-        title = "events that failed" if self._only_failures else "events"
+        title = "failed events" if self._only_failures else "events"
         self._main.query_one("#happened", Vertical).border_title = title
         self._list_events()
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         is_listed = event.data_table.id == "events" and 0 <= event.cursor_row < len(self._listed)
         if is_listed and self._is_whole:
-            self._tell(details(self._listed[event.cursor_row]))
+            self._show_details(details(self._listed[event.cursor_row]))
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         if event.data_table.id == "events" and 0 <= event.cursor_row < len(self._listed):
@@ -249,23 +248,23 @@ class Top(App[None]):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the screen is there already, with all that is on it, and is not being taken down."""
+        """Whether the screen is complete: neither under construction nor being closed."""
         return bool(self.screen_stack) and all(self._main.query(name) for name in _PARTS)
 
     @property
     def _main(self) -> Screen[object]:
-        """Not what lies on top of it."""
+        """The main screen, also while another one covers it."""
         return self.screen_stack[0]
 
     def _show_head(self) -> None:
         if self._reading is not None:
             self._main.query_one("#head", Static).update(head(self._reading, self._is_paused))
 
-    def _tell(self, what: Text) -> None:
-        self._main.query_one("#details", Details).tell(what)
+    def _show_details(self, what: Text) -> None:
+        self._main.query_one("#details", Details).fill(what)
 
     def _list_events(self) -> None:
-        """Whoever has chosen an event keeps it; who looks at the latest sees the latest."""
+        """Lists the events. A selected event stays selected, but the first row always selects the latest."""
         if self._reading is None or not self._is_whole:
             return
         table = self._main.query_one("#events", DataTable)
@@ -284,10 +283,10 @@ class Top(App[None]):
         row = next((number for number, it in enumerate(self._listed) if it.id == chosen), 0)
         table.move_cursor(row=row)
         if not self._listed:
-            self._tell(Text("nothing has failed" if self._only_failures else ""))
+            self._show_details(Text("no failed events" if self._only_failures else ""))
 
     def _fill(self, name: str, rows: list[list[Text]]) -> None:
-        """Whoever has scrolled stays where they are."""
+        """Fills a table without changing its scroll position."""
         table = self._main.query_one(name, DataTable)
         seen = table.scroll_y
         table.clear()

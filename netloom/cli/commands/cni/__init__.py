@@ -1,1 +1,1 @@
-"""`netloom cni`: cnitool's verbs, environment, container IDs and cache, and a little more."""
+"""`netloom cni`: compatible with cnitool in verbs, environment, container IDs and cache, with additions."""

@@ -1,11 +1,11 @@
-"""Attach a namespace to a network and print the result: JSON, or something to read on a terminal.
+"""Attach a namespace to a network and print the result: a table on a terminal, else JSON.
 
 environment:
   NETCONFPATH  directory of network configurations (default: /etc/cni/net.d)
   CNI_PATH     directories of plugins (default: /opt/cni/bin:/usr/lib/cni)
   CNI_ARGS     arguments for the plugins, KEY=VALUE;KEY=VALUE
   CAP_ARGS     capability arguments, a JSON object
-  CNI_IFNAME   interface name, unless --ifname says another
+  CNI_IFNAME   interface name, unless --ifname is given
 
 examples:
   netloom cni add mynet web
@@ -31,7 +31,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     target.add_attachment(parser)
     target.add_runtime(parser)
     parser.add_argument(
-        "--cleanup", action="store_true", help="if it fails, undo it at once with DEL (30 s at most)"
+        "--cleanup",
+        action="store_true",
+        help="if the ADD fails, roll it back at once with DEL (30 s at most)",
     )
     add_json(parser)
 

@@ -1,4 +1,4 @@
-"""List the attachments in the result cache, whoever made them: netloom, cnitool or a container runtime.
+"""List the attachments in the result cache, which netloom, cnitool and container runtimes share.
 
 examples:
   netloom cni attachments
@@ -20,19 +20,21 @@ from . import target
 
 
 class Cached(Struct, frozen=True, rename={"container_id": "containerID", "ifname": "ifName"}):
-    """An attachment whose result is kept."""
+    """An attachment whose result is in the cache."""
 
     network: Annotated[str, Meta(description="the network's name")]
     container_id: Annotated[str, Meta(description="the container")]
     ifname: Annotated[str, Meta(description="the container's interface")]
-    netns: Annotated[str, Meta(description="path of its namespace; empty if whoever kept it did not say")]
+    netns: Annotated[str, Meta(description="path of its namespace; empty if it was not recorded")]
 
 
 OUTPUT = list[Cached]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--container", metavar="ID", default="", help="only those of one container")
+    parser.add_argument(
+        "--container", metavar="ID", default="", help="container whose attachments to list (default: all)"
+    )
     target.add_cache_dir(parser)
     add_json(parser)
 

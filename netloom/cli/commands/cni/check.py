@@ -1,4 +1,4 @@
-"""Ask the plugins whether an attachment still is as its ADD left it. Silent if it is.
+"""Check with the plugins that an attachment is still as its ADD left it. Prints nothing if it is.
 
 examples:
   netloom cni check mynet /run/netns/web && echo fine

@@ -1,4 +1,4 @@
-"""Write a CNI result in another version. It is read from FILE, or from standard input.
+"""Convert a CNI result to another version. The result is read from FILE or from standard input.
 
 examples:
   netloom cni convert --to 0.4.0 result.json
@@ -22,8 +22,16 @@ OUTPUT = AnyResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, choices=ALL, metavar="VERSION", help=", ".join(ALL))
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="default: standard input")
+    parser.add_argument(
+        "--to",
+        required=True,
+        choices=ALL,
+        metavar="VERSION",
+        help=f"CNI version of the output: {', '.join(ALL)}",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="file with the result (default: standard input)"
+    )
     add_json(parser)
 
 
@@ -32,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         result = decode_result(data, "not a CNI result").as_version(args.to)
     except CNIError as error:
-        raise Advised(error, "give it a CNI result, as `netloom cni add` prints it") from None
+        raise Advised(error, "pass a CNI result, as `netloom cni add` prints it") from None
     print_result(result, as_json=args.json, newline=True)
     return 0
 
@@ -43,7 +51,7 @@ def _read(path: str) -> bytes:
             raise UsageError("standard input is closed, and no FILE is given")
         return _bounded(sys.stdin.buffer, "standard input")
     try:
-        with open(path, "rb") as file:  # a pipe will do, too: <(…)
+        with open(path, "rb") as file:  # may be a pipe: <(…)
             return _bounded(file, path)
     except OSError as cause:
         raise IOFailure(f"cannot read {path}: {cause.strerror}") from cause

@@ -1,8 +1,9 @@
-"""Detach a namespace from a network. May be repeated; the namespace may be gone already.
+"""Detach a namespace from a network. Can be repeated, and works if the namespace does not exist any more.
 
-If the network's file is gone or cannot be read, the configuration that ADD was given is used, with a warning.
-With --container-id, it can be the attachment of any runtime's container, as `netloom ls --wide` lists it. The
-runtime is not told, and deletes it once more when the container goes; that is fine.
+If the network configuration is missing or cannot be read, the command warns, and uses the configuration of
+the ADD. With --container-id, the command can detach the container of any runtime; `netloom ls --wide` lists
+the IDs. The runtime does not learn of this, and repeats the DEL when it removes the container, which does no
+harm.
 
 examples:
   netloom cni del mynet web
@@ -25,8 +26,8 @@ from . import target
 OUTPUT = None
 
 _UNKNOWN = (
-    "mend the file that was passed over; of this attachment, no configuration is kept that could be used "
-    "instead: `netloom ls --wide` lists what is attached, also by others"
+    "correct the file that was skipped, since the cache has no configuration of this attachment; "
+    "`netloom ls --wide` lists all attachments, also those of runtimes"
 )
 
 
@@ -41,14 +42,13 @@ def run(args: argparse.Namespace) -> int:
     endpoint = target.endpoint(args, lambda path: target.is_cached(runtime, args.network, container_id(path)))
     network = _network(args, runtime, endpoint)
     if not args.container_id:
-        _warn_of_a_stranger(args, runtime, endpoint)
+        _warn_if_unknown(args, runtime, endpoint)
     runtime.delete(network, endpoint)
     return 0
 
 
 def _network(args: argparse.Namespace, runtime: Runtime, endpoint: Endpoint) -> NetworkConfig:
-    """As its file has it. A container must be able to go also if that cannot be read any more: then as its
-    ADD was given it."""
+    """Loads the network from its file, else from the cache: a DEL must work without the file, too."""
     try:
         return target.network(args)
     except CNIError as error:
@@ -57,7 +57,7 @@ def _network(args: argparse.Namespace, runtime: Runtime, endpoint: Endpoint) -> 
             raise Advised(error, _UNKNOWN) from None
         if network is None:
             raise
-        warn(args, f"{error}; the configuration that ADD was given is used, from {args.cache_dir}")
+        warn(args, f"{error}; using the configuration of the ADD, from {args.cache_dir}")
         return network
 
 
@@ -68,16 +68,16 @@ def _as_attached(name: str, runtime: Runtime, endpoint: Endpoint) -> NetworkConf
                 found = parse_network(it.config)
                 return found if found.plugins and found.name == name else None
     except CNIError:
-        pass  # that the file cannot be used says more
+        pass  # the error about the network's file is more useful
     return None
 
 
-def _warn_of_a_stranger(args: argparse.Namespace, runtime: Runtime, endpoint: Endpoint) -> None:
-    """A DEL of what nobody knows succeeds, as a runtime has to expect it; a person has misspelled it."""
+def _warn_if_unknown(args: argparse.Namespace, runtime: Runtime, endpoint: Endpoint) -> None:
+    """Warns of a likely misspelling: a DEL of an unknown attachment succeeds, as runtimes require."""
     is_cached = target.is_cached(runtime, args.network, endpoint.container_id)
     if not is_cached and not os.path.exists(endpoint.netns):
         warn(
             args,
-            f"there is no namespace {endpoint.netns}, and nothing is known of one on {args.network}; "
-            "`netloom cni attachments` and `netloom ls --wide` list what is attached",
+            f"namespace {endpoint.netns} does not exist, and has no known attachment to {args.network}; "
+            "`netloom cni attachments` and `netloom ls --wide` list attachments",
         )

@@ -1,6 +1,6 @@
-"""Remove what belongs to no valid attachment: DEL for every cached one that is not named, then GC.
+"""Delete attachments that are not valid: DEL for every cached attachment except those of --valid, then GC.
 
-Without --valid, every attachment of the network that the cache knows is removed, as with cnitool.
+Without --valid, the command deletes every attachment of the network that is in the cache, as cnitool does.
 
 examples:
   netloom cni gc mynet
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=_valid,
         action="append",
         metavar="ID:IFNAME",
-        help="an attachment to keep; may be given many times",
+        help="attachment to keep; repeatable",
     )
     add_json(parser)
 

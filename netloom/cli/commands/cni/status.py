@@ -1,6 +1,7 @@
-"""Ask the plugins of a network whether they could attach something now. Silent if they could.
+"""Ask the plugins of a network whether they are ready for an ADD. Prints nothing if they are.
 
-A network whose cniVersion is below 1.1.0 has no such question: nobody is asked, and stderr says so.
+CNI versions below 1.1.0 have no STATUS: for a network with such a cniVersion, the command asks no plugin, and
+warns on stderr.
 
 examples:
   netloom cni status mynet && echo ready
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if not _has_status(network.cni_version):
         warn(
             args,
-            f"no plugin was asked: STATUS is part of CNI from {versions.STATUS_SINCE} on, and "
+            f"no plugin was asked: STATUS needs CNI {versions.STATUS_SINCE}, and "
             f'{network.name} has cniVersion "{network.cni_version}". `netloom cni validate {network.name}` '
             "checks the configuration, `netloom status` the agent of netloom's own networks",
         )
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _has_status(version: str) -> bool:
-    """As the runtime decides it: a version that cannot be read has nothing that is new."""
+    """Decides as the runtime does: an invalid version counts as an old one."""
     try:
         return versions.at_least(version, versions.STATUS_SINCE)
     except CNIError:

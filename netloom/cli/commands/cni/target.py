@@ -1,4 +1,4 @@
-"""What the `cni` commands work on, from their arguments and cnitool's environment variables."""
+"""Network, namespace and runtime of a `cni` command, from its arguments and cnitool's variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OURS = "netloom"
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("network", metavar="NETWORK", help="a network's name in NETCONFPATH")
+    parser.add_argument("network", metavar="NETWORK", help="name of a network in NETCONFPATH")
 
 
 def add_attachment(parser: argparse.ArgumentParser) -> None:
@@ -40,21 +40,19 @@ def add_attachment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "netns",
         metavar="NETNS",
-        help="its path, such as /run/netns/NAME, or its name in `ip netns`",
+        help="network namespace: a path, such as /run/netns/NAME, or a name in `ip netns`",
     )
     parser.add_argument("ignored", nargs="*", default=[], help=argparse.SUPPRESS)  # as cnitool does
     parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
-    parser.add_argument(
-        "--container-id", metavar="ID", help="the container (default: a name that follows from NETNS)"
-    )
+    parser.add_argument("--container-id", metavar="ID", help="container ID (default: derived from NETNS)")
 
 
 def add_unused(parser: argparse.ArgumentParser) -> None:
-    """What cnitool asks of the verbs that are about a network as a whole."""
+    """Adds arguments that cnitool takes for verbs of a whole network."""
     parser.add_argument(
-        "ignored", metavar="NETNS", nargs="*", default=[], help="not used; cnitool asks for it"
+        "ignored", metavar="NETNS", nargs="*", default=[], help="ignored, for compatibility with cnitool"
     )
-    parser.add_argument("-i", "--ifname", metavar="NAME", help="not used; cnitool takes it")
+    parser.add_argument("-i", "--ifname", metavar="NAME", help="ignored, for compatibility with cnitool")
 
 
 def add_runtime(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +60,9 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser, int(DEFAULT_TIMEOUT))
 
 
-def add_timeout(parser: argparse.ArgumentParser, default: int, what: str = "for all of it") -> None:
+def add_timeout(
+    parser: argparse.ArgumentParser, default: int, what: str = "time limit of the command"
+) -> None:
     parser.add_argument(
         "--timeout",
         type=seconds,
@@ -78,12 +78,12 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
         type=_directory,
         default=DEFAULT_CACHE_DIR,
         metavar="DIR",
-        help=f"where results are kept (default: {DEFAULT_CACHE_DIR})",
+        help=f"directory of the result cache (default: {DEFAULT_CACHE_DIR})",
     )
 
 
 def add_unused_cache_dir(parser: argparse.ArgumentParser) -> None:
-    """Taken, so that scripts may give all commands the same options."""
+    """Accepts the option, so that scripts can pass the same options to all commands."""
     parser.add_argument("--cache-dir", default=DEFAULT_CACHE_DIR, help=argparse.SUPPRESS)
 
 
@@ -109,7 +109,7 @@ def network(args: argparse.Namespace) -> NetworkConfig:
 
 
 def is_cached(runtime: Runtime, network: str, container_id: str, ifname: str | None = None) -> bool:
-    """Whether a result is kept. A cache that cannot be read may have one."""
+    """Whether the cache has a result. True if the cache cannot be read."""
     try:
         found = runtime.attachments(container_id)
     except CNIError:
@@ -119,7 +119,7 @@ def is_cached(runtime: Runtime, network: str, container_id: str, ifname: str | N
 
 def warn_of_problems(args: argparse.Namespace, catalogue: Catalogue) -> None:
     for problem in catalogue.problems:
-        warn(args, f"passed over {problem}")
+        warn(args, f"skipped {problem}")
 
 
 def endpoint(args: argparse.Namespace, is_known: Callable[[str], bool] = nobody_knows) -> Endpoint:
@@ -135,7 +135,7 @@ def endpoint(args: argparse.Namespace, is_known: Callable[[str], bool] = nobody_
 
 @contextmanager
 def blaming_the_environment(network: NetworkConfig, endpoint: Endpoint) -> Iterator[None]:
-    """Of a network of ours whose file is sound, a value that is refused came with this invocation."""
+    """Advises to correct the environment if netloom's plugin refuses a value, but the file is valid."""
     try:
         yield
     except InvalidConfig as error:
@@ -146,7 +146,7 @@ def blaming_the_environment(network: NetworkConfig, endpoint: Endpoint) -> Itera
             raise
         raise Advised(
             error,
-            f"mend the value in {' or '.join(given)}, from the environment; the network's file is sound",
+            f"correct the value of {' or '.join(given)} in the environment; the network's file is valid",
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""Check network configurations: that they parse, that their plugins exist and speak their version, and
-that netloom's own plugin takes the keys that it is given.
+"""Check network configurations: their syntax, that their plugins exist and support their CNI version, and
+that netloom's plugin accepts their keys.
 
-Without NETWORK, every file in NETCONFPATH is checked. The exit status is 3 if anything is wrong.
+Without NETWORK, the command checks every file in NETCONFPATH. The exit status is 3 if it finds an error.
 
 examples:
   netloom cni validate
@@ -26,23 +26,23 @@ from . import target
 
 
 class Validated(Struct, frozen=True, rename="camel"):
-    """A file, and what was found out about the network in it."""
+    """A configuration file and the errors of its network."""
 
     path: Annotated[str, Meta(description="the file")]
     network: Annotated[str | None, Meta(description="the network's name; null: the file cannot be read")]
-    cni_version: Annotated[str | None, Meta(description="its version; null: the file cannot be read")]
-    plugins: Annotated[list[str], Meta(description="types of its plugins, in their order")]
+    cni_version: Annotated[str | None, Meta(description="its CNI version; null: the file cannot be read")]
+    plugins: Annotated[list[str], Meta(description="types of its plugins, in order")]
     capabilities: Annotated[list[str], Meta(description="capabilities that it declares")]
-    errors: Annotated[list[str], Meta(description="what is wrong; none if it is sound")]
-    warnings: Annotated[list[str], Meta(description="unknown keys that look like one of netloom's")]
+    errors: Annotated[list[str], Meta(description="its errors; empty if it is valid")]
+    warnings: Annotated[list[str], Meta(description="unknown keys that resemble a key of netloom")]
 
 
 OUTPUT = list[Validated]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("network", metavar="NETWORK", nargs="?", help="only this network")
-    target.add_timeout(parser, 10, "for each network")
+    parser.add_argument("network", metavar="NETWORK", nargs="?", help="network to check (default: all)")
+    target.add_timeout(parser, 10, "time limit for each network")
     target.add_unused_cache_dir(parser)
     add_json(parser)
 
@@ -79,7 +79,7 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> Validated:
     except CNIError as error:
         errors = [headline(error)]
     refusals, warnings = _judged(loaded.network)
-    # A network's name is judged by both.
+    # Both validate the network's name.
     errors += [f"plugin netloom: {text}" for text in refusals if text not in errors]
     return Validated(
         path=loaded.path,
@@ -93,9 +93,7 @@ def _checked(runtime: Runtime, loaded: LoadedNetwork) -> Validated:
 
 
 def _judged(network: NetworkConfig) -> tuple[list[str], list[str]]:
-    """Errors and warnings of our own plugin. It is not asked: it only carries requests, and its agent need
-    not run.
-    """
+    """Returns errors and warnings of netloom's plugin, without running it, since its agent may not run."""
     if all(plugin.type != "netloom" for plugin in network.plugins):
         return [], []
     from ....networks.config import Misspelled

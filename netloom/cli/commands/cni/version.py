@@ -1,4 +1,4 @@
-"""Show which versions of CNI a plugin says it speaks.
+"""Show the CNI versions that a plugin supports.
 
 examples:
   netloom cni version bridge
@@ -20,17 +20,17 @@ from . import target
 
 
 class Spoken(Struct, frozen=True, rename="camel"):
-    """What a plugin answers to VERSION."""
+    """The answer of a plugin to VERSION."""
 
     cni_version: Annotated[str, Meta(description="version of the answer itself")]
-    supported_versions: Annotated[list[str], Meta(description="versions that the plugin speaks")]
+    supported_versions: Annotated[list[str], Meta(description="versions that the plugin supports")]
 
 
 OUTPUT = Spoken
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plugin", metavar="PLUGIN", help="a plugin's type, as in a configuration")
+    parser.add_argument("plugin", metavar="PLUGIN", help="type of the plugin, as in a configuration")
     target.add_timeout(parser, 10)
     target.add_unused_cache_dir(parser)
     add_json(parser)
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     info = target.runtime(args).version(args.plugin)
     if not args.json:
-        say(printable(f"{args.plugin} speaks {', '.join(info.supported_versions)}"))
+        say(printable(f"{args.plugin} supports {', '.join(info.supported_versions)}"))
     else:
         print_json(Spoken(info.cni_version, list(info.supported_versions)))
     return 0

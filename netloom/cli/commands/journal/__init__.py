@@ -1,1 +1,1 @@
-"""Commands of `netloom journal`: what the node remembers, verified, copied, and moved."""
+"""`netloom journal`: verify, back up, restore, export and import the journal."""

@@ -1,8 +1,8 @@
-"""Copy the journal to a file, as it is at this moment, beside a running agent or without one.
+"""Copy the journal to a file, consistently, whether an agent runs or not.
 
-The copy is whole and on disk when the command ends, and readable for its owner alone. To put it back:
-`netloom down; netloom journal restore FILE; netloom up`.
-Of a journal that is damaged no copy is made, and what is at FILE stays: `netloom journal verify` tells more.
+The copy is complete and synced to disk when the command ends, and only its owner can read it. To restore it:
+`netloom down; netloom journal restore FILE; netloom up`. If the journal is damaged, the command makes no copy
+and leaves FILE unchanged; `netloom journal verify` lists the damage.
 
 examples:
   netloom journal backup /root/journal.db
@@ -24,8 +24,8 @@ OUTPUT = Copied
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=absolute, help="where to")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("file", metavar="FILE", type=absolute, help="path of the copy")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     add_state_dir(parser)
     add_json(parser)
 

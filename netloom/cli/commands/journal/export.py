@@ -1,8 +1,8 @@
 """Write the whole journal as one JSON document, to standard output or to a file.
 
-For programs, for other machines, and for the way back to an earlier version that cannot read the file
-itself. What was exported, `netloom journal import` makes a journal of again, the same to the last byte of
-every row. It names containers, pods and addresses; secrets of configurations are not in a journal.
+Use it for programs, for other machines, and to go back to an earlier version that cannot read the file
+itself. `netloom journal import` creates a journal with identical rows from the document. The document
+contains names of containers and pods, and addresses, but no secrets of configurations.
 
 examples:
   netloom journal export >journal.json
@@ -25,10 +25,14 @@ OUTPUT = Document
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", type=absolute, help="where to (default: standard output)"
+        "file",
+        metavar="FILE",
+        nargs="?",
+        type=absolute,
+        help="path of the document (default: standard output)",
     )
-    parser.add_argument("--no-operations", action="store_true", help="without the log of operations")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--no-operations", action="store_true", help="omit the log of operations")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     add_state_dir(parser)
 
 

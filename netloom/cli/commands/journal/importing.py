@@ -1,8 +1,8 @@
-"""Make a journal of a document that `netloom journal export` wrote: where there is none, or an empty one.
+"""Create the journal from a document of `netloom journal export`, if there is no journal or an empty one.
 
-All of it is judged before anything is changed, and then it appears in one step. An agent must not run; a
-journal with attachments is replaced with --force only. Whatever journal was there is kept beside it. When the
-next agent starts, it releases what another boot, or another machine, has attached: addresses rest then.
+The command validates the whole document first, and then replaces the journal atomically. No agent may run. A
+journal with attachments is replaced only with --force. The old journal is kept next to the new one. The next
+agent releases attachments of another boot or another machine; their addresses rest before they are reused.
 
 examples:
   netloom down; netloom journal import journal.json; netloom up
@@ -25,8 +25,8 @@ OUTPUT = Imported
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=absolute, help="what was exported")
-    parser.add_argument("--force", action="store_true", help="also over a journal that has attachments")
+    parser.add_argument("file", metavar="FILE", type=absolute, help="exported document")
+    parser.add_argument("--force", action="store_true", help="replace a journal that has attachments")
     add_state_dir(parser)
     add_json(parser)
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             say(*finding_lines(finding))
         say(f"{printable_line(done.path)}: {done.counts.sentence()}")
         if done.replaced:
-            say(f"the journal that was there is {printable_line(done.replaced)}")
+            say(f"the old journal was kept as {printable_line(done.replaced)}")
     else:
         print_json(done)
     return 0

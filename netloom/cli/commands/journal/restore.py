@@ -1,10 +1,10 @@
-"""Put a copy of the journal back that `netloom journal backup` made, or that an upgrade has kept.
+"""Restore the journal from a copy of `netloom journal backup`, or one that an upgrade kept.
 
-The copy is read from its first page to its last before anything is changed, and then it appears in one step.
-An agent must not run. The journal that was there is kept beside it, damaged or not. If it has attachments
-that the copy does not know, it is replaced with --force only. So is it by a copy that is older than another
-that netloom has kept beside the journal (journal.db.rescued-1, journal.db.backup-4). Links of netloom that it
-does not know are counted: `netloom status` names them once an agent runs.
+The command reads the whole copy first, and then replaces the journal atomically. No agent may run. The old
+journal, damaged or not, is kept next to the new one. --force is needed if the old journal has attachments
+that the copy lacks, or if the copy is older than another that netloom keeps next to the journal
+(journal.db.rescued-1, journal.db.backup-4). The command counts links of netloom that are not in the copy;
+`netloom status` lists them when an agent runs.
 
 examples:
   netloom down; netloom journal restore /root/journal.db; netloom up
@@ -27,12 +27,12 @@ OUTPUT = Restored
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=absolute, help="the copy")
+    parser.add_argument("file", metavar="FILE", type=absolute, help="copy to restore")
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also over a journal with attachments that the copy lacks, and an older copy than another that "
-        "netloom has kept beside the journal",
+        help="replace a journal with attachments that the copy lacks; restore a copy that is older than "
+        "another next to the journal",
     )
     add_state_dir(parser)
     add_json(parser)
@@ -56,17 +56,17 @@ def _show(done: Restored, file: str) -> None:
         aside = replaced.removesuffix("-wal")
         complain(
             printable_line(
-                f"warning: {done.path} was gone, and its log alone was there, which is {replaced} now: if "
-                f"{file} is that journal, moved away, its last changes are in this log: `cp {file} {aside}`, "
-                f"and `netloom journal restore {aside}`"
+                f"warning: {done.path} was missing, but its log (WAL) existed, which is {replaced} now. "
+                f"If {file} is that journal, moved away, its last changes are in this log: run "
+                f"`cp {file} {aside}`, then `netloom journal restore {aside}`"
             )
         )
     elif replaced:
-        say(f"the journal that was there is {printable_line(replaced)}")
+        say(f"the old journal was kept as {printable_line(replaced)}")
     count = len(done.unknown_links)
     if count:
         are = "link of netloom on this host is" if count == 1 else "links of netloom on this host are"
         complain(
-            f"warning: {count} {are} not in it (orphaned); after `netloom up`, `netloom status` names "
-            f"{'it' if count == 1 else 'them'}, and what to do"
+            f"warning: {count} {are} not in this journal (orphaned); run `netloom up`, then `netloom status` "
+            f"lists {'it' if count == 1 else 'them'} with the next step"
         )

@@ -1,7 +1,7 @@
-"""Look whether a journal is sound: its file, its tables, and that every row in them can be read.
+"""Verify a journal: its file, its tables, and that every row can be read.
 
-Reads only, beside a running agent or without one. The exit status is 1 if something was found. That journal
-and kernel agree is looked at by `netloom check` and `netloom doctor`.
+The command only reads, and works whether an agent runs or not. The exit status is 1 if it finds an error.
+`netloom check` and `netloom doctor` compare the journal with the kernel.
 
 examples:
   netloom journal verify
@@ -25,7 +25,13 @@ OUTPUT = Verified
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", type=absolute, help="default: the node's journal")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        type=absolute,
+        help="journal to verify (default: the node's journal)",
+    )
     add_state_dir(parser)
     add_json(parser)
 

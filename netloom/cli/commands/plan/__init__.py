@@ -1,1 +1,1 @@
-"""`netloom plan`: kernel objects written down by hand, applied, checked and removed."""
+"""`netloom plan`: plans of kernel objects, shown, applied, checked and removed."""

@@ -1,5 +1,5 @@
-"""Make the objects of a plan. What is there already and equal is kept; what is there and different
-is a conflict, and then everything is left as it was.
+"""Create the objects of a plan. Objects that exist as planned are kept. An object that exists but differs is
+a conflict; the command then leaves everything as it was.
 
 examples:
   netloom plan apply node.json
@@ -20,10 +20,10 @@ from . import source
 
 
 class Applied(Struct, frozen=True):
-    """What was done with one object of the plan, in the plan's order."""
+    """One object of the plan, in the plan's order, and what was done with it."""
 
-    change: Annotated[Literal["made", "kept"], Meta(description="whether it was made, or was there already")]
-    object: Annotated[str, Meta(description="the object, as people name it")]
+    change: Annotated[Literal["made", "kept"], Meta(description="whether it was created, or existed already")]
+    object: Annotated[str, Meta(description="the object, for people")]
 
 
 OUTPUT = list[Applied]

@@ -1,4 +1,4 @@
-"""Compare a plan with the kernel. Silent, and exit status 0, if everything is as planned; 1 if not.
+"""Compare a plan with the kernel. Prints the differences; the exit status is 1 if there are any.
 
 examples:
   netloom plan check node.json

@@ -1,6 +1,6 @@
-"""Remove the objects of a plan, in reverse. What is gone already is fine; what is not ours stays.
+"""Remove the objects of a plan, in reverse order. Ignores missing objects, and keeps those of other software.
 
-Without --netns, what was in the attachment's namespace counts as gone with it.
+Without --netns, the command assumes that the attachment's namespace was deleted with all its objects.
 
 examples:
   netloom plan remove pod.json
@@ -26,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
         try:
             remove(plan, scope)
         except KernelError as error:
-            error.add_note("everything else of the plan is gone")
+            error.add_note("all other objects of the plan were removed")
             raise
     return 0

@@ -1,10 +1,9 @@
-"""Show the plan of the next ADD to a network, and change nothing: addresses, name, links, routes, rules.
+"""Show the plan of the next ADD to a network, without changes: addresses, names, links, routes, rules.
 
-It is a list; with --json, the plan itself, as `netloom plan apply` takes it.
-CNI_ARGS and CAP_ARGS count as they do for `netloom cni add`. What the ADD would be refused for is the error
-here, too: a namespace that is not there, a pool that is used up. Of a container that is still to be made,
-leave --netns out. Somebody else's ADD may come first and get these addresses, and a pool with strategy random
-gives others each time.
+The output is a list; with --json, it is the plan that `netloom plan apply` takes. CNI_ARGS and CAP_ARGS apply
+as for `netloom cni add`. The command fails where the ADD would fail, such as for a missing namespace or an
+exhausted pool. Omit --netns for a container that does not exist yet. The ADD may get other addresses: another
+ADD may come first, and a pool with strategy random assigns different ones each time.
 
 examples:
   netloom plan show mynet
@@ -38,18 +37,18 @@ from ..cni import target
 
 OUTPUT = Plan
 
-# Of an ADD that says nothing of its container.
+# The container's ID if neither --container-id nor --netns is given.
 _SOME_CONTAINER = "example"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("network", metavar="NETWORK", help="a network's name in the configuration directory")
+    parser.add_argument("network", metavar="NETWORK", help="name of a network in the configuration directory")
     parser.add_argument(
         "--container-id",
         metavar="ID",
-        help=f"the container (default: as `netloom cni add` names that of NETNS, or {_SOME_CONTAINER!r})",
+        help=f"container ID (default: derived from NETNS as by `netloom cni add`, or {_SOME_CONTAINER!r})",
     )
-    parser.add_argument("--netns", metavar="NETNS", help="its namespace: a path, or a name of `ip netns`")
+    parser.add_argument("--netns", metavar="NETNS", help="network namespace: a path, or a name in `ip netns`")
     parser.add_argument("-i", "--ifname", metavar="NAME", help="interface name (default: CNI_IFNAME or eth0)")
     add_conf_dir(parser)
     add_state_dir(parser)
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     except (CNIError, InvalidNamespace) as error:
         raise explained(error, endpoint.on(config.name)).at(plugin=TYPE) from None
     if not reserved.is_new:
-        warn(args, f"{reserved.attachment.key} is attached already: this is its plan")
+        warn(args, f"{reserved.attachment.key} is already attached: this is its current plan")
     plan = Plan.decode(reserved.attachment.plan)
     if not args.json:
         say(*table([(item.on, item.title) for item in plan.objects], ["ON", "OBJECT"]))
@@ -82,15 +81,15 @@ def _reserved(asked: Request, ledger: Ledger, host: Host, *, is_there: bool) -> 
 
 
 def _namespace(path: str) -> tuple[int, int]:
-    """Which namespace it is: what else is attached there counts."""
+    """Returns the namespace's identity, since its other attachments matter for the plan."""
     with Namespace.own() as host, Namespace.open(path) as found:
         if found.identity == host.identity:
-            raise InvalidNetns(f"{path} is the host's namespace, which netloom never attaches to itself")
+            raise InvalidNetns(f"{path} is the host's namespace, which netloom does not attach")
         return found.identity
 
 
 def _namespace_of(container_id: str, ledger: Ledger) -> tuple[int, int]:
-    """Of a container that the journal knows; one that is not there yet has nothing."""
+    """Returns the identity of a container's namespace in the journal; zeros for a container without one."""
     others = ledger.of_container(container_id)
     return (others[0].netns_device, others[0].netns_inode) if others else (0, 0)
 
@@ -105,7 +104,7 @@ def _network(args: argparse.Namespace) -> NetworkConfig:
             "only netloom's own plugin has plans; `netloom cni validate` lists the plugins of each network",
         )
     if config.plugins[0].type != TYPE:
-        warn(args, "what the plugins before netloom's would answer is not known; it may change routes")
+        warn(args, "plugins before netloom's were not run; their results may change the routes")
     return config
 
 

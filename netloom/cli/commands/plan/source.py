@@ -1,4 +1,4 @@
-"""What the three commands share: the plan's file and the namespaces it is for."""
+"""The plan's file and its namespaces, which apply, check and remove share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PATIENCE = 60
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the plan, as JSON; - for standard input")
+    parser.add_argument("file", metavar="FILE", help="file with the plan as JSON; - for standard input")
     parser.add_argument(
         "--netns",
         metavar="NETNS",
-        help='the namespace of objects on "attachment": a path, or a name that `ip netns` knows',
+        help='network namespace of objects on "attachment": a path, or a name in `ip netns`',
     )
     add_json(parser)
 
@@ -50,20 +50,20 @@ def _read(path: str) -> bytes:
     except OSError as cause:
         raise UsageError(f"cannot read {path}: {cause.strerror}") from None
     if len(data) > _LARGEST:
-        raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB, which no plan is")
+        raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB, the limit for a plan")
     return data
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """One change at a time on a host, and whole, or taken back, before Ctrl-C and the like are heard.
+    """Runs one change at a time on a host, and delays signals until it is complete or rolled back.
 
-    Of two at once, the one could keep what the other is about to take back. The namespace itself is the
-    lock, so there is no file to leave behind.
+    Of two concurrent changes, one could keep an object that the other is about to roll back. The namespace
+    itself is the lock, which leaves no file behind.
     """
     lock = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _take_turn(lock)
+        _lock_host(lock)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
         try:
             yield
@@ -73,7 +73,7 @@ def undisturbed() -> Iterator[None]:
         os.close(lock)
 
 
-def _take_turn(lock: int) -> None:
+def _lock_host(lock: int) -> None:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -82,17 +82,17 @@ def _take_turn(lock: int) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise KernelTimeout(
-                    f"another `netloom plan` was at work on this host for {_PATIENCE} s; nothing was done"
+                    f"another `netloom plan` ran on this host for {_PATIENCE} s; nothing was changed"
                 ) from None
             time.sleep(0.01)
 
 
 def require_namespace(plan: Plan, args: argparse.Namespace) -> None:
-    """Objects in a namespace that was not given could only be called missing."""
+    """Refuses a plan with objects in a namespace that was not given, since all would count as missing."""
     if args.netns is None:
         inside = next((item for item in plan.objects if "attachment" in item.places()), None)
         if inside is not None:
-            raise UsageError(f"{inside.label} needs the attachment's namespace: give it with --netns")
+            raise UsageError(f"{inside.label} needs the attachment's namespace: pass it with --netns")
 
 
 @contextmanager
