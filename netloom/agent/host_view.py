@@ -65,5 +65,5 @@ class HostView:
         """A caller may live in a namespace of its own, and not know that this one is the host's."""
         if namespace.identity == self._identity:
             raise InvalidNamespace(
-                f"{namespace.name} is the host's namespace, which netloom never attaches to itself"
+                f"{namespace.name} is the host's network namespace; netloom attaches only containers"
             )

@@ -18,7 +18,7 @@ from .node import Node
 PATIENCE = 5.0
 # How long one round of the slow work may take: it waits for requests that may each take half a minute.
 _ROUND = 180.0
-_NEXT = "restart the agent: containers keep their networks; `dmesg` may say what hangs in the kernel"
+_NEXT = "restart the agent: containers keep their networks; `dmesg` may show what hangs in the kernel"
 
 
 async def stuck(node: Node, patience: float = PATIENCE) -> list[Finding]:
@@ -34,7 +34,7 @@ async def stuck(node: Node, patience: float = PATIENCE) -> list[Finding]:
     waited = time.monotonic() - node.ticked - node.settings.tick
     if waited > _ROUND:
         found.append(
-            stuck_finding("loop", f"the agent's slow work has been at the same place for {waited:.0f} s")
+            stuck_finding("loop", f"the agent's periodic work has been stuck in one round for {waited:.0f} s")
         )
     return found
 

@@ -95,7 +95,7 @@ def _takeover(settings: Settings) -> Takeover | None:
         return request_takeover(settings)
     except NotKnown:
         listener, paused = replace_older(settings)
-        return Takeover(None, [listener], Offer(handover=0, version="an older one", paused=paused))
+        return Takeover(None, [listener], Offer(handover=0, version="(older)", paused=paused))
 
 
 async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
@@ -131,7 +131,7 @@ async def _again(session: Session, stop: asyncio.Event) -> Departure | None:
             raise
         except (JournalError, KernelError) as error:
             if str(error) != told:
-                log.error("cannot go on yet: %s", error)
+                log.error("cannot resume yet, trying again: %s", error)
             told = str(error)
             await asyncio.sleep(_PAUSE)
     return None

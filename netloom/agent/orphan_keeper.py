@@ -73,7 +73,7 @@ class OrphanKeeper:
         if self._known and self._lacks:
             await self._table.lay_down()
             self._events.record(
-                "TABLE", "elements of orphaned links were missing in the nft table, and are back"
+                "TABLE", "elements of orphaned links were missing in the nft table; the agent restored them"
             )
 
     def forget(self, link: str) -> None:
@@ -95,5 +95,7 @@ class OrphanKeeper:
             self._is_unwritten = False
         except OSError as cause:
             if not self._is_unwritten:
-                log.error("what orphaned links have in the nft table is in memory only: %s", cause)
+                log.error(
+                    "cannot store the nft elements of orphaned links; they are in memory only: %s", cause
+                )
             self._is_unwritten = True

@@ -111,7 +111,7 @@ class Judge:
             if await self._guards(_PATIENCE):
                 return []
         except KernelError as error:
-            return [kernel_health.silent(f"the nft table could not be looked at: {error}")]
+            return [kernel_health.silent(f"the nft table cannot be read: {error}")]
         except TimeoutError:
             return [kernel_health.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
         return [kernel_health.table_broken()]

@@ -45,7 +45,7 @@ _AT_START = 1200
 # How long one that we follow may take to end; and one that a manager is to follow, which nobody runs.
 _PARTING = 2.0
 _MOVING = 15.0
-_MANAGED = "a service manager runs this agent, and decides who follows it: `systemctl restart netloom`"
+_MANAGED = "a service manager runs this agent and starts its successor: use `systemctl restart netloom`"
 
 
 class Session:
@@ -96,7 +96,7 @@ class Session:
             if takeover is not None:
                 takeover.close()
             while not self._asked.empty():
-                self._asked.get_nowait().refuse("it is about to end, or to hand over to another", busy=True)
+                self._asked.get_nowait().refuse("it is stopping or handing over to another agent", busy=True)
         if departure is not None:
             failpoint("handover.released")
             departure.offer(self._listeners)
@@ -152,7 +152,7 @@ class Session:
             loop.create_task(watch(node, self._manager)),
         ]
         flows = loop.create_task(
-            go_on("forgetting connections", lambda: node.flows.run(journal, node.host_view))
+            go_on("removing stale connections", lambda: node.flows.run(journal, node.host_view))
         )
         pages = self._pages(node, server)
         if pages is not None:
@@ -199,7 +199,8 @@ class Session:
                 server.shut()
                 raise
             failpoint("handover.said")
-            log.info("follows version %s; calls waited for %.0f ms", takeover.offer.version, waited * 1000)
+            version = takeover.offer.version
+            log.info("took over from version %s; calls waited for %.0f ms", version, waited * 1000)
             told.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
         self._manager.tell(*told)
 
@@ -223,7 +224,7 @@ class Session:
             failpoint("handover.begun")
             objection = _MANAGED if self._manager.runs_us else departure.objection()
             if objection:
-                log.warning("another agent wants to follow, and must not: %s", objection)
+                log.warning("refused to hand over to another agent: %s", objection)
                 departure.refuse(objection)
                 continue
             departure.paused = boottime()
@@ -235,7 +236,7 @@ class Session:
                 details = f"{me}; handing over to version {departure.claim.version}"
                 node.events.record("STOP", details, reason="handover")
                 return departure
-            departure.refuse(f"{server.under_way} requests are under way", busy=True)
+            departure.refuse(f"requests in progress: {server.under_way}", busy=True)
             server.open()
 
     async def _next(self) -> Departure | None:

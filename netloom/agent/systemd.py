@@ -151,7 +151,7 @@ def _passed(process: str, count: str, names: str) -> list[Passed]:
     for number, name in zip(range(many), chain(names.split(":"), repeat("")), strict=False):
         descriptor = _FIRST_DESCRIPTOR + number
         if not _is_open(descriptor):
-            raise BadVariable("LISTEN_FDS", f"is {many}, and descriptor {descriptor} is not open")
+            raise BadVariable("LISTEN_FDS", f"is {many}, but descriptor {descriptor} is not open")
         found.append(Passed(descriptor, name))
     return found
 
@@ -162,7 +162,7 @@ def _number(variable: str, text: str, what: str) -> int:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         shown = f"{text[:_DIGITS]}…" if len(text) > _DIGITS else text
-        raise BadVariable(variable, f"is {shown!r}, which is no number of {what}")
+        raise BadVariable(variable, f"is {shown!r}, which is not a number of {what}")
     return int(text)
 
 
@@ -200,7 +200,7 @@ async def watch(node: Node, manager: Manager) -> None:
     while True:
         found = await stuck(node, pause)
         if found:
-            log.error("no sign of life to the service manager: %s", "; ".join(it.text for it in found))
+            log.error("not notifying the watchdog: %s", "; ".join(it.text for it in found))
         else:
             manager.tell("WATCHDOG=1")
             with suppress(JournalError):  # of which `status` tells more

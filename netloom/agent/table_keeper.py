@@ -106,10 +106,10 @@ class TableKeeper:
             await self.lay_down()
         self._tally.count("tables")
         self._events.record(
-            "TABLE", f"the nft table {table.TABLE.name} was not whole, and was laid down anew"
+            "TABLE", f"the nft table {table.TABLE.name} was incomplete; the agent restored it"
         )
         await self._flows.again(self._journal)
-        log.warning("the nft table %s was not whole; it is again, with all elements", table.TABLE.name)
+        log.warning("the nft table %s was incomplete; restored it with all elements", table.TABLE.name)
         return True
 
     def _planned(self) -> list[Content]:

@@ -92,4 +92,4 @@ def test_descriptors_have_the_names_that_are_given(names: str) -> None:
 @pytest.mark.parametrize("count", ["3", "99999999999", "9" * 20])
 def test_descriptors_that_are_not_there_are_an_error(count: str) -> None:
     said = handed(LISTEN_FDS=count)[3]
-    assert said == f"LISTEN_FDS is {count}, and descriptor 5 is not open"
+    assert said == f"LISTEN_FDS is {count}, but descriptor 5 is not open"

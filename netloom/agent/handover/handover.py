@@ -107,11 +107,11 @@ class Departure:
         """Why this one must not follow us; empty if it may."""
         ours = claim_of(self._settings)
         if self.claim is None:
-            return "it does not ask as agreed"
+            return "its request is invalid"
         if self.claim.netns != ours.netns:
             return "it is in another network namespace: run it where this agent runs"
         if self.claim.journal != ours.journal:
-            return f"it has another journal than {self._settings.journal}: give it this --state-dir"
+            return f"it uses another journal than {self._settings.journal}: start it with this --state-dir"
         return ""
 
     def refuse(self, why: str, *, busy: bool = False) -> None:
@@ -160,7 +160,7 @@ class Departure:
     def _end(self) -> bool:
         if self.withdraw():
             return True
-        log.error("the new agent (process %d) is stuck, and is killed", self._process)
+        log.error("the new agent (process %d) is stuck; killing it", self._process)
         if self._process:
             with suppress(OSError):
                 handle = os.pidfd_open(self._process)

@@ -54,7 +54,9 @@ def replace_older_by(settings: Settings, listen: Callable[[], T]) -> tuple[T, fl
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGTERM)
         if not select.select([handle], [], [], _END)[0]:
-            raise HandoverRefused(f"the agent that runs (process {process}) was told to end, and does not")
+            raise HandoverRefused(
+                f"the running agent (process {process}) got SIGTERM and did not stop within {_END:g} s"
+            )
     finally:
         os.close(handle)
     failpoint("takeover.ended")
@@ -74,14 +76,14 @@ def _identified(settings: Settings) -> tuple[int, int]:
             if state_dir != settings.state_dir or connection.process == _MANAGER:
                 os.close(handle)
                 raise HandoverRefused(
-                    f"the agent at {settings.socket} has its state in {state_dir}, or is process 1"
+                    f"the agent at {settings.socket} uses state directory {state_dir}, or is process 1"
                 )
             return connection.process, handle
     except AgentError as error:
         raise HandoverRefused(str(error)) from None
     except OSError:
         raise HandoverRefused(
-            f"the agent at {settings.socket} runs where it cannot be seen from here"
+            f"the process of the agent at {settings.socket} is not visible in this PID namespace"
         ) from None
 
 
@@ -94,7 +96,7 @@ def _linked(path: str) -> Iterator[str]:
     try:
         os.link(path, name)
     except OSError as cause:
-        raise HandoverRefused(f"the socket at {path} cannot be replaced: {cause.strerror}") from None
+        raise HandoverRefused(f"cannot replace the socket at {path}: {cause.strerror}") from None
     try:
         yield name
     finally:

@@ -54,7 +54,7 @@ def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
             if error.errno != errno.EINTR or time.monotonic() >= deadline:
                 raise
             if not told:
-                log.info("not ready to follow yet, trying again: %s", error)
+                log.info("not ready to take over yet, trying again: %s", error)
             told = True
         time.sleep(_RETRY_PAUSE)
 
@@ -92,8 +92,8 @@ def _require_space(path: str, wanted: int) -> None:
         raise JournalError(f"{path}: {cause.strerror}") from None
     if free.f_bavail * free.f_frsize < needed:
         raise Unwritable(
-            f"the journal {path} has schema {version}, and becomes {journal_schema.VERSION}: that needs "
-            f"{needed >> 20} MiB on its disk, which has {free.f_bavail * free.f_frsize >> 20}"
+            f"migrating the journal {path} from schema {version} to {journal_schema.VERSION} needs "
+            f"{needed >> 20} MiB on its disk; {free.f_bavail * free.f_frsize >> 20} MiB are free"
         )
 
 
@@ -150,7 +150,7 @@ class Takeover:
             except OSError:
                 if self._is_withdrawn(self._connection):
                     raise Withdrawn(
-                        "the agent that handed over goes on, or was stopped, and did not wait for this one"
+                        "the old agent did not wait for this one: it resumed serving or was stopped"
                     ) from None
         return max(boottime() - self.offer.paused, 0.0)
 
@@ -191,7 +191,7 @@ def request_takeover(settings: Settings) -> Takeover | None:
         connection.close()
         if not offer.busy or time.monotonic() > deadline:
             raise HandoverRefused(
-                f"the agent that runs (version {offer.version}) does not hand over: {offer.refused}"
+                f"the running agent (version {offer.version}) refused to hand over: {offer.refused}"
             )
         time.sleep(_PAUSE)
 
@@ -206,7 +206,7 @@ def _connected(path: str) -> socket.socket | None:
         return None
     except OSError as cause:
         connection.close()
-        raise HandoverRefused(f"the agent at {path} cannot be asked: {cause.strerror or cause}") from None
+        raise HandoverRefused(f"cannot connect to the agent at {path}: {cause.strerror or cause}") from None
     return connection
 
 
@@ -224,7 +224,7 @@ def _asked(connection: socket.socket, claim: Claim) -> tuple[Offer | None, list[
                 break
             reply += more
     except TimeoutError:
-        raise HandoverRefused(f"the agent that runs did not answer within {_OFFER:g} s") from None
+        raise HandoverRefused(f"the running agent did not answer within {_OFFER:g} s") from None
     except OSError:
         return None, []
     if len(reply) <= LENGTH.size:
@@ -232,7 +232,7 @@ def _asked(connection: socket.socket, claim: Claim) -> tuple[Offer | None, list[
     try:
         return msgspec.json.decode(reply[LENGTH.size + 1 :], type=Offer), descriptors
     except msgspec.MsgspecError:
-        raise NotKnown("the agent that runs knows no handover") from None
+        raise NotKnown("the running agent does not support handover") from None
 
 
 def _adopted(path: str, offer: Offer, descriptors: Sequence[int]) -> list[Listener]:

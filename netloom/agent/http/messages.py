@@ -71,7 +71,7 @@ def parse_head(head: bytes) -> HttpRequest:
         raise BadRequest(505, "this server speaks HTTP/1.1")
     headers = _joined(request.headers)
     if b"transfer-encoding" in headers:
-        raise BadRequest(400, "this server takes no request with a Transfer-Encoding")
+        raise BadRequest(400, "this server does not accept a Transfer-Encoding")
     options = {it.strip() for it in headers.get(b"connection", b"").lower().split(b",")}
     keep_alive = b"close" not in options if request.http_version == b"1.1" else b"keep-alive" in options
     # The server does not read bodies: what follows would be taken for the next request.

@@ -89,9 +89,9 @@ class Pages:
 
 def _unavailable(address: tuple[str, int], error: OSError) -> Finding:
     where, port = shown(address), address[1]
-    cause = f"`ss -ltnp sport = :{port}` shows which process listens there: stop it"
+    cause = f"stop the process that listens there (`ss -ltnp sport = :{port}` shows it)"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-        cause = f"give a link of this host the address {address[0]}"
+        cause = f"add the address {address[0]} to a link of this host"
     return Finding(
         code="metrics-unavailable",
         severity="warning",

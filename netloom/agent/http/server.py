@@ -121,7 +121,7 @@ class HttpServer:
             except OSError as error:
                 if not told:
                     log.warning(
-                        "metrics and health cannot be had at %s yet: %s", shown(self.address), error.strerror
+                        "cannot serve metrics and health at %s yet: %s", shown(self.address), error.strerror
                     )
                 told = True
                 if self._heard is not None:
@@ -134,7 +134,7 @@ class HttpServer:
         )
         listening.listen(_BACKLOG)  # for asyncio, both are one number
         level = logging.INFO if told else logging.DEBUG
-        log.log(level, "metrics and health are at http://%s/", shown(self.address))
+        log.log(level, "serving metrics and health at http://%s/", shown(self.address))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # So that drain() returns when everything is sent.
@@ -202,7 +202,7 @@ class HttpServer:
 
     async def _page_for(self, request: HttpRequest) -> HttpPage:
         if request.method not in ("GET", "HEAD"):
-            return HttpPage(b"this server answers GET and HEAD alone\n", status=405)
+            return HttpPage(b"this server answers only GET and HEAD\n", status=405)
         make = self._pages.get(request.path)
         if make is None:
             return HttpPage(f"no such page; the pages are {' '.join(self._pages)}\n".encode(), status=404)
@@ -210,10 +210,10 @@ class HttpServer:
             async with asyncio.timeout(_LONGEST):
                 return await make(request.query)
         except TimeoutError:
-            return HttpPage(b"the node does not answer; /livez may say which part of it\n", status=503)
+            return HttpPage(b"the agent did not answer in time; /livez may show what is stuck\n", status=503)
         except Exception:
-            log.exception("the page %s could not be made", request.path)
-            return HttpPage(b"this is a defect of netloom; the agent's log has more\n", status=500)
+            log.exception("cannot create the page %s", request.path)
+            return HttpPage(b"this is a defect of netloom; the agent's log has details\n", status=500)
 
     async def _send(
         self, connection: HttpConnection, page: HttpPage, *, keep_alive: bool, body: bool = True

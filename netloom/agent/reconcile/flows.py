@@ -139,7 +139,10 @@ class Flows:
             forgotten = await ask_kernel(forget)
         except (KernelError, OSError) as error:
             if not self._has_failed:
-                log.warning("connections to host ports that changed may go astray for a while: %s", error)
+                log.warning(
+                    "cannot remove tracked connections; some to changed host ports may fail for a while: %s",
+                    error,
+                )
             self._has_failed = True
             return
         if forgotten:

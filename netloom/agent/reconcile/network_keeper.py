@@ -62,7 +62,7 @@ class NetworkKeeper:
         node = self._node
         for copy in restored:
             node.tally.count("restored")
-            details = f"{copy.path} was missing, and was written again"
+            details = f"{copy.path} was missing; the agent wrote it again"
             node.events.record("RESTORE", details, network=copy.name)
             log.warning("the file of network %s: %s", copy.name, details)
         if failure and failure != self._told:
@@ -88,7 +88,7 @@ class NetworkKeeper:
                 keep_copies(state_dir, fresh)
             except OSError as cause:  # tried again at the next tick
                 self._seen = None
-                failure = f"cannot keep copies of networks in {state_dir}: {cause.strerror}"
+                failure = f"cannot store copies of networks in {state_dir}: {cause.strerror}"
         self._lost = list(missing(node.settings.conf_dir, fresh, found, known, attached))
         if not known.keep_network:
             return [], failure
@@ -104,7 +104,7 @@ class NetworkKeeper:
     def _restore(self, copy: Copy) -> str:
         """Why it could not be written; empty if it was."""
         if not is_sound(copy):
-            return f"the copy of {copy.path} does not work with this version: `netloom up` writes another"
+            return f"cannot restore {copy.path}: this version cannot use its copy; run `netloom up`"
         try:
             # A purge removes what the agent wrote, as it removes what `netloom up` wrote.
             keep_copy(self._node.settings.state_dir, replace(copy, is_restored=True))

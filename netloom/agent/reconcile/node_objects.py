@@ -79,7 +79,7 @@ async def keep_own_objects(node: Node) -> None:
             and it.object.key in FORWARDING.values()
             and any(done.change == "made" for done in applied)
         ):
-            log.info("forwarding was off, and is on again: %s", it.object.label)
+            log.info("forwarding was off; switched it on again: %s", it.object.label)
     needed = await families_needed(node) if failed else frozenset[int]()
     conditions = {it.key: _condition(it, error) for it, error in failed if it.family in needed}
     for key in own_keys():

@@ -69,7 +69,7 @@ async def _release(node: Node, dead: set[str]) -> None:
         if await delete(node, place.key, None, timer, sent_before=now):
             node.tally.count("leaked")
             node.events.record(
-                "RELEASE", f"an operator asked for it; {place.netns} is gone", timer.attachment
+                "RELEASE", f"an operator asked for it; {place.netns} no longer exists", timer.attachment
             )
 
 
@@ -102,9 +102,9 @@ async def _repaired(node: Node, key: Key, recreate: bool) -> RepairedAttachment:
         async with node.locks.of(wanted):
             found = await node.journal.ask(lambda ledger: ledger.find(wanted))
             if found is None:
-                return _undone(key, "it is not attached")
+                return _undone(key, "not attached")
             if found.state != "committed" or node.attachments.has_departed(wanted):
-                return _undone(key, "it is half made or half gone; the agent sees to it by itself")
+                return _undone(key, "its ADD or DEL is unfinished; the agent removes it by itself")
             return await _of_attachment(node, found, recreate)
     except (KernelError, JournalError) as error:
         return _undone(key, str(error))
@@ -118,10 +118,10 @@ async def _of_attachment(node: Node, attachment: Attachment, recreate: bool) -> 
     key = attachment.key
     plan = readable_plan(attachment)
     if plan is None:
-        return _undone(key, "its plan cannot be read: it can only be deleted")
+        return _undone(key, "its plan cannot be read; it can only be deleted")
     namespace = namespace_of(attachment)
     if namespace is None:
-        return _undone(key, f"its namespace {attachment.netns} is gone; `netloom gc` releases it")
+        return _undone(key, f"its namespace {attachment.netns} no longer exists; `netloom gc` releases it")
     try:
         if await is_another(namespace, attachment):
             return _undone(key, f"{attachment.netns} leads to another namespace; `netloom gc` releases it")
@@ -146,7 +146,7 @@ def _tell(node: Node, attachment: Attachment, plan: Plan, outcome: RepairOutcome
     done = [
         *([f"put back: {', '.join(outcome.put_back)}"] if outcome.put_back else []),
         *([f"set right: {', '.join(outcome.set_right)}"] if outcome.set_right else []),
-        *(["its link was made anew"] if outcome.recreated else []),
+        *(["recreated its link"] if outcome.recreated else []),
     ]
     node.tally.count("repaired")
     node.tally.repaired(plan, outcome.put_back)

@@ -51,7 +51,7 @@ async def _replay_one(node: Node, path: str) -> bool:
     except (ProtocolError, CNIError) as error:
         # It cannot be done, and must not be lost without a word, nor be tried for ever.
         why = error.discreet if isinstance(error, CNIError) else error
-        log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, why)
+        log.warning("cannot read a queued DEL; keeping it as %s%s: %s", path, _BAD, why)
         with suppress(OSError):
             os.rename(path, path + _BAD)
         return False
@@ -66,12 +66,12 @@ async def _replay_one(node: Node, path: str) -> bool:
             deleted = await delete(node, key, None, timer, sent_before=sent, keep=keeping)
         except Exception as error:
             why = explained(error, key).reason
-            log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
+            log.warning("a queued DEL failed and stays queued: %s", why, extra=about(key, trace))
             return False
         # While the journal cannot store it, every round deletes it again: one event, when it is stored.
         if deleted and key not in kept:
-            node.events.record("REPLAY", "a queued DEL was done", timer.attachment, trace=trace)
-            log.info("replayed DEL of %s", key, extra=about(key, trace))
+            node.events.record("REPLAY", "replayed a queued DEL", timer.attachment, trace=trace)
+            log.info("replayed the queued DEL of %s", key, extra=about(key, trace))
     if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
         return False
     failpoint("recovery.intent")

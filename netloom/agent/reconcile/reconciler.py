@@ -83,7 +83,7 @@ async def tick(node: Node) -> None:
             except asyncio.CancelledError:
                 raise
             except Exception:
-                log.exception("a part of the slow work failed")
+                log.exception("a step of the periodic work failed")
 
 
 async def go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -238,8 +238,9 @@ class Reconciler:
             node.tally.count("unrepaired")
             key = attachment.key
             node.attachments.set_findings(attachment.id, [attachments.unrepaired(key, str(error))])
-            node.events.record("REPAIR", "could not be put back", attachment, error=explained(error, key))
-            log.warning("%s has lost something that cannot be put back: %s", key, error, extra=about(key))
+            failure = explained(error, key)
+            node.events.record("REPAIR", "cannot put back missing objects", attachment, error=failure)
+            log.warning("cannot put back missing objects of %s: %s", key, error, extra=about(key))
             return
         finally:
             namespace.close()
@@ -250,7 +251,7 @@ class Reconciler:
             node.events.record("REPAIR", f"put back: {', '.join(repaired.put_back)}", attachment)
             node.tally.repaired(plan, repaired.put_back)
             key, again = attachment.key, ", ".join(repaired.put_back)
-            log.warning("%s had lost, and has again: %s", key, again, extra=about(key))
+            log.warning("put back missing objects of %s: %s", key, again, extra=about(key))
 
     async def look_after_recent(self) -> None:
         """Once more soon after ADD: what stands behind ours in a list may have changed the link."""
@@ -269,7 +270,7 @@ class Reconciler:
         try:
             laid_down = await node.table.keep()
         except KernelError as error:
-            failure = f"the nft table {table.TABLE.name} cannot be laid down: {error}"
+            failure = f"the nft table {table.TABLE.name} cannot be written: {error}"
             if node.conditions.fail("table", failure):
                 log.error("%s", failure)
             return None

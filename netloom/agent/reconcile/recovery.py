@@ -35,8 +35,8 @@ class Recovered(Struct, frozen=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.of_another_boot} attachments of another boot released, "
-            f"{self.finished} unfinished taken away, queued DELs done: {self.replayed}"
+            f"attachments of another boot released: {self.of_another_boot}, "
+            f"unfinished ones removed: {self.finished}, DELs replayed: {self.replayed}"
         )
 
 
@@ -48,7 +48,7 @@ async def recover(node: Node) -> Recovered:
     boot_id = node.boot_id
     old = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
     if old:
-        log.info("%d attachments were of another boot; their addresses rest", old)
+        log.info("attachments of another boot released: %d; their addresses are in cooldown", old)
     failpoint("recovery.boot")
     await prepare(node)
     failpoint("recovery.node")
@@ -96,7 +96,7 @@ async def prepare(node: Node) -> None:
     if node.host.ipv6:
         told = await ask_kernel(keep_router_advertisements)
         if told:
-            log.info("still listening to routers while forwarding: %s", ", ".join(told))
+            log.info("still accepting router advertisements while forwarding: %s", ", ".join(told))
     await keep_own_objects(node)
     await node.orphans.recall()
     if not await node.table.is_complete():
@@ -128,8 +128,8 @@ async def finish(node: Node) -> int:
                 continue
             failpoint("recovery.row-removed")
             done += 1
-            node.events.record("UNDO", f"it was {row.state}, and is gone", current)
-            log.info("%s was %s, and is gone", row.key, row.state, extra=about(row.key))
+            node.events.record("UNDO", f"it was still {row.state}; the agent removed it", current)
+            log.info("removed %s, which was still %s", row.key, row.state, extra=about(row.key))
     if done:
         failpoint("recovery.rows")
     return done

@@ -49,7 +49,7 @@ async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Na
         # Others lead to it, too, and who changes a rule of the node's table changes it for them.
         await _lay_down(node, attachment, "a chain was changed")
         name, subject = table.TABLE.name, about(attachment.key)
-        log.warning("a chain of the nft table %s was changed; it is as it was", name, extra=subject)
+        log.warning("a chain of the nft table %s was changed; restored it", name, extra=subject)
     mac = next((it.found for it in repaired.left if it.field == PEERS_MAC), None)
     if mac is not None:
         await _adopt(node, attachment, plan, mac, namespace)
@@ -111,13 +111,13 @@ async def _made_anew(
         await node.dataplane.remove(plan, namespace)
     except KernelError as error:
         key = attachment.key
-        log.warning("%s could not be taken away whole: %s", key, error, extra=about(key))
+        log.warning("cannot remove all objects of %s: %s", key, error, extra=about(key))
     recreated = True
     try:
         await node.dataplane.apply(plan, namespace)
     except KernelError as error:
         key = attachment.key
-        log.warning("%s could not be made anew: %s", key, error, extra=about(key))
+        log.warning("cannot recreate %s: %s", key, error, extra=about(key))
         recreated = False
         await node.dataplane.repair(plan, namespace)
     return await node.dataplane.check(plan, namespace), recreated
@@ -131,7 +131,7 @@ async def _recorded(node: Node, attachment: Attachment, plan: Plan) -> Plan:
 async def _lay_down(node: Node, attachment: Attachment, why: str) -> None:
     await node.table.lay_down()
     node.tally.count("tables")
-    node.events.record("TABLE", f"{why}, and the table was laid down anew", attachment)
+    node.events.record("TABLE", f"{why}; the agent wrote the nft table again", attachment)
 
 
 async def _adopt(node: Node, attachment: Attachment, plan: Plan, mac: str, namespace: Namespace) -> None:
@@ -139,7 +139,7 @@ async def _adopt(node: Node, attachment: Attachment, plan: Plan, mac: str, names
     try:
         changed = mode_named(attachment.mode).adopt_mac(plan, mac)
     except UnknownMode as error:
-        log.warning("%s has the MAC %s, and keeps its plan: %s", attachment.key, mac, error)
+        log.warning("%s has the MAC %s, but its plan cannot be updated: %s", attachment.key, mac, error)
         return
     old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
     # In this order: one that is missing is put back by whoever comes next, one that differs is not.
@@ -148,4 +148,4 @@ async def _adopt(node: Node, attachment: Attachment, plan: Plan, mac: str, names
     await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
     failpoint("repair.adopted")
     await node.dataplane.repair(changed, namespace)
-    log.info("%s has the MAC %s by now", attachment.key, mac, extra=about(attachment.key))
+    log.info("%s now has the MAC %s", attachment.key, mac, extra=about(attachment.key))

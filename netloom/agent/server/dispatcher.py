@@ -111,7 +111,7 @@ class Dispatcher:
         """A DEL that the journal keeps from being done waits, as one does that finds no agent."""
         queued_dels.keep(self._node.settings.intents, message)
         self._node.tally.count("queued")
-        log.warning("a DEL was queued, since the journal cannot be used: %s", cause)
+        log.warning("queued a DEL because the journal cannot be used: %s", cause)
 
     @staticmethod
     def _require_namespace(request: Request, message: Message) -> None:
@@ -120,7 +120,7 @@ class Dispatcher:
         if message.head.own_netns and not override:
             raise InvalidNetns("plugin's netns and netns from CNI_NETNS should not be the same")
         if message.head.own_netns:
-            raise InvalidNetns("the plugin's own netns is the host's, which netloom never attaches to itself")
+            raise InvalidNetns("the plugin's own netns is the host's; netloom attaches only containers")
         if message.head.netns_error:
             raise InvalidNetns(f"{request.netns}: {message.head.netns_error}")
 
@@ -138,7 +138,7 @@ class Dispatcher:
             failpoint("operation.recorded")
             self._write_down(verb, key, message, caller, timer, error)
         except Exception:
-            log.exception("%s could not be written down", verb[:16])
+            log.exception("cannot record %s in the log of operations", verb[:16])
 
     def _write_down(
         self,
@@ -173,14 +173,14 @@ class Dispatcher:
     async def _question(self, message: Message) -> Reply:
         asked = RPCS.get(message.head.question)
         if asked is None:
-            unknown = Refusal(f"unknown question {message.head.question[:40]!r}")
+            unknown = Refusal(f"unknown RPC {message.head.question[:40]!r}")
             return Reply(1, msgspec.json.encode(unknown))
         try:
             return Reply(0, await asked(self._node, message.body))
         except Exception as failure:
             error = explained(failure, None)
             if isinstance(error, InternalError):
-                log.error("question %s: %s", message.head.question, error.discreet, exc_info=failure)
+                log.error("RPC %s: %s", message.head.question, error.discreet, exc_info=failure)
             return Reply(1, msgspec.json.encode(Refusal(str(error), error.code)))
 
 

@@ -140,7 +140,7 @@ def _require_socket(path: str) -> None:
     except OSError:
         return
     if not stat.S_ISSOCK(mode):
-        raise SocketInUse(f"{path} is there and is no socket; it was left alone: move it away")
+        raise SocketInUse(f"{path} exists but is not a socket: move it away")
 
 
 def has_listener(path: str) -> bool:
@@ -164,4 +164,4 @@ def has_listener(path: str) -> bool:
 
 def _require_nobody(path: str) -> None:
     if has_listener(path):
-        raise SocketInUse(f"another agent answers at {path}: stop that one first (`netloom down`)")
+        raise SocketInUse(f"another agent answers at {path}: stop it first (`netloom down`)")

@@ -47,7 +47,7 @@ class Reachability:
                 try:
                     self.look()
                 except Exception:
-                    log.exception("the path of the socket could not be looked at; trying again")
+                    log.exception("checking the path of the socket failed; trying again")
         finally:
             self._hang_up()
 
@@ -65,7 +65,7 @@ class Reachability:
             failure = self._asked()
         self._note(SOCKET, failure)
         weak = weakness_left(os.path.dirname(self._path))
-        self._note(DIRECTORY, "" if weak is None else f"the plugin asks no agent at {self._path}: {weak}")
+        self._note(DIRECTORY, "" if weak is None else f"the plugin refuses to use {self._path}: {weak}")
 
     def _listening(self) -> str:
         """Why no plugin can find us; empty if it can."""
@@ -74,12 +74,13 @@ class Reachability:
         except SocketInUse as error:
             if error.errno == errno.EROFS and self._is_made_by_manager():
                 log.error(
-                    "%s; ending, so that the service manager makes the directory and starts an agent", error
+                    "%s; stopping, so that the service manager creates the directory and starts an agent",
+                    error,
                 )
                 self._stop.set()
             return str(error)
         if is_fresh:
-            log.warning("the socket at %s was gone; listening there again", self._path)
+            log.warning("the socket at %s was missing; created it again", self._path)
             show_life(self._path)
         return ""
 
@@ -114,7 +115,7 @@ class Reachability:
             return ""
         except OSError as cause:
             probe.close()
-            return f"the agent does not reach itself at {self._path}: {cause.strerror or cause}"
+            return f"the agent cannot connect to itself at {self._path}: {cause.strerror or cause}"
         self._probe = probe
         process = _CREDENTIALS.unpack(credentials)[0]
         return "" if process == os.getpid() else f"process {process} answers at {self._path}, not this agent"
@@ -139,4 +140,4 @@ class Reachability:
             if conditions.fail(name, failure):
                 log.error("%s", failure)
         elif before := conditions.recover(name):
-            log.info("no longer so: %s", before)
+            log.info("resolved: %s", before)

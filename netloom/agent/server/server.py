@@ -104,7 +104,7 @@ class Client:
 
     def make_room(self) -> None:
         """For another, since it has not asked so far."""
-        self._finish(self._server.refuse("the request did not arrive, and others wait"))
+        self._finish(self._server.refuse("the request did not arrive in time, and others wait"))
         self.close()
 
     def _readable(self) -> None:
@@ -126,9 +126,9 @@ class Client:
                 received.frombytes(content[: len(content) - len(content) % 4])
                 self._descriptors += received
         if len(self._descriptors) > 1 or (flags & socket.MSG_CTRUNC and self._descriptors):
-            raise ProtocolError("more descriptors than the one of the namespace")
+            raise ProtocolError("the request has more than one file descriptor")
         if flags & socket.MSG_CTRUNC:
-            raise ProtocolError("the agent has no descriptor left to take the namespace's with")
+            raise ProtocolError("the agent has no free file descriptor for the container's namespace")
         if not data:
             self.close()
             return
@@ -312,7 +312,7 @@ class Server:
             connection.setblocking(False)
             if not _is_root(connection):
                 with suppress(OSError):
-                    connection.send(self.refuse("only root may ask the agent").encode())
+                    connection.send(self.refuse("only root may use the agent").encode())
                 connection.close()
                 continue
             try:

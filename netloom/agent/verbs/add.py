@@ -44,7 +44,7 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, t
     timer.lap("judge")
     async with node.locks.of(wanted.key):
         if client.gone:
-            raise TryAgainLater("whoever asked is gone; nothing was done")
+            raise TryAgainLater("the plugin disconnected while its ADD waited; nothing was done")
         timer.lap("queue")
         with Namespace.of_descriptor(netns, request.netns) as namespace:
             node.host_view.require_container(namespace)
@@ -105,9 +105,8 @@ async def _has_left(node: Node, holder: Attachment) -> bool:
         found = await node.journal.ask(lambda ledger: ledger.by_id(holder.id))
         if found is not None:
             await run_continuation(detaching(node, found))
-            node.events.record(
-                "RELEASE", f"its namespace {found.netns} is gone, and its port was asked for", found
-            )
+            why = f"its namespace {found.netns} no longer exists, and an ADD needs its host port"
+            node.events.record("RELEASE", why, found)
     return True
 
 
@@ -166,12 +165,10 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
     found = again.attachment
     if (found.netns_device, found.netns_inode) != (wanted.netns_device, wanted.netns_inode):
         raise AttachedElsewhere(
-            f"it is attached already, in another namespace: {found.netns}", "delete that attachment first"
+            f"already attached in another namespace: {found.netns}", "delete that attachment first"
         )
     if found.config_hash != wanted.network.hash:
-        raise AttachedElsewhere(
-            "it is attached already, with another configuration", "delete that attachment first"
-        )
+        raise AttachedElsewhere("already attached with another configuration", "delete that attachment first")
     differences = await node.dataplane.check(again.plan, netns)
     if differences:
         lost = {it.object for it in differences if it.what == "missing"}
@@ -185,7 +182,7 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
             await node.dataplane.apply(again.plan, netns)
         node.tally.count("repaired")
         node.tally.repaired(again.plan, lost)
-        node.events.record("REPAIR", "put back what was missing, at a repeated ADD", found)
+        node.events.record("REPAIR", "a repeated ADD put back missing objects", found)
     timer.lap("kernel")
 
 

@@ -23,7 +23,7 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
         raise InvalidNetns("CHECK needs the container's network namespace")
     before = request.prev_result
     if before is None:
-        raise InvalidConfig("CHECK needs prevResult, which ADD answered")
+        raise InvalidConfig("CHECK needs prevResult, the result of ADD")
     said = before.as_version("1.1.0")
     assert isinstance(said, Result)
     timer.lap("judge")
@@ -33,7 +33,7 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
         timer.lap("journal")
         timer.attachment = found
         if found is None or found.state != "committed":
-            raise UnknownContainer("it is not attached", "netloom knows of no such attachment; ADD it again")
+            raise UnknownContainer("not attached", "the journal has no such attachment; repeat ADD")
         recorded = decode_result(found.result)
         assert isinstance(recorded, Result)
         plan = Plan.decode(found.plan)
@@ -44,7 +44,7 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
     if differences:
         told = differences[:_MOST]
         told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
-        raise NotAsPlanned("not as ADD left it", "; ".join(told))
+        raise NotAsPlanned("the attachment differs from what ADD set up", "; ".join(told))
 
 
 def _between(recorded: Result, said: Result) -> list[str]:

@@ -60,7 +60,7 @@ async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> li
             timer = Timer()
             if await delete(node, key, None, timer, sent_before=asked):
                 node.tally.count("collected")
-                node.events.record("RELEASE", "the runtime's GC does not call it valid", timer.attachment)
+                node.events.record("RELEASE", "the runtime's GC does not list it as valid", timer.attachment)
             failpoint("gc.row")
         except Exception as error:
             return explained(error, key).at(context=f"failed to delete stale attachment {key}")
@@ -100,9 +100,9 @@ class Collector:
             if await self._is_same(place) and await delete(node, place.key, None, timer, sent_before=now):
                 released.append(place.key)
                 node.tally.count("leaked")
-                node.events.record("RELEASE", f"its namespace {place.netns} is gone", timer.attachment)
-                key = place.key
-                log.info("%s is released: its namespace %s is gone", key, place.netns, extra=about(key))
+                why = f"its namespace {place.netns} no longer exists"
+                node.events.record("RELEASE", why, timer.attachment)
+                log.info("released %s: %s", place.key, why, extra=about(place.key))
                 failpoint("collect.done")
         return released
 

@@ -20,7 +20,7 @@ async def status(node: Node, request: Request) -> None:
     try:
         network = network_of(request)
     except CNIError as error:
-        what = "the network's configuration cannot work"
+        what = "the network's configuration cannot be used"
         raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
     node.check_socket()
     reasons = list(node.conditions.failures.values())
@@ -35,4 +35,4 @@ async def status(node: Node, request: Request) -> None:
     if lacking is not None:
         reasons.append(str(lacking))
     if reasons:
-        raise NotAvailable("; ".join(reasons), "`netloom status` tells more")
+        raise NotAvailable("; ".join(reasons), "`netloom status` shows details")
