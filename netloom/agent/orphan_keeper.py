@@ -1,7 +1,7 @@
-"""Links of ours that no attachment has: after a journal was lost, containers go on using them.
+"""Orphans: links of netloom without an attachment. Containers still use them after a journal was lost.
 
-Their addresses and host ports stay reserved, and what they have in the nft table is kept, whatever becomes of
-the table.
+Their addresses and host ports stay reserved, and the agent keeps their elements in the nft table, even if the
+table is deleted.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ class OrphanKeeper:
         self._host = host
         self._table = table
         self._events = events
-        # What they have in the nft table: as it is known, and as it was last written.
+        # Their elements in the nft table: in memory, and as last written to the disk.
         self._known: OrphanTable = {}
         self._written: OrphanTable = {}
-        # Something that one of them had is not in the table.
+        # Whether the table lacks one of these elements.
         self._lacks = False
         self._is_unwritten = False
         self._learning = asyncio.Lock()
 
     @property
     def contents(self) -> OrphanTable:
-        """What they have in the nft table."""
+        """The orphans' elements in the nft table."""
         return self._known
 
     async def recall(self) -> None:
-        """What an agent before this one has kept of them."""
+        """Reads the elements that an earlier agent stored."""
         kept = await asyncio.to_thread(orphan_table.read, self._directory, self._boot_id)
         self._known = self._written = kept
 
     async def learn(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
-        """Looks for orphans, once for all callers that know the same. Whether the known were others."""
+        """Finds orphans, once for all callers with equal `known`. Returns whether they differ from it."""
         async with self._learning:
             before = self._host.current.orphans
             if known is None or before == known:
@@ -63,12 +63,12 @@ class OrphanKeeper:
                 if found or self._written:
                     await self._keep_contents(found)
                 if self._host.current.orphans.keys() - found.keys():
-                    self._table.look_for_strays()  # what they had in the table goes, too
+                    self._table.look_for_strays()  # their elements in the table must be removed, too
                 self._host.set_orphans(found, orphan_table.ports_of(self._known) if found else ())
         return self._host.current.orphans != known
 
     async def keep_guarded(self) -> None:
-        """Looks for orphans, and lays the table down if it lacks something that one of them had."""
+        """Finds orphans, and restores the table if it lacks an element of one of them."""
         await self.learn()
         if self._known and self._lacks:
             await self._table.lay_down()
@@ -77,7 +77,7 @@ class OrphanKeeper:
             )
 
     def forget(self, link: str) -> None:
-        """It is gone, or an attachment has it now: no caller has to wait for the next look."""
+        """Removes a link that was deleted or has an attachment now, without a new search."""
         orphans = self._host.current.orphans
         if link in orphans:
             self._host.set_orphans({name: ips for name, ips in orphans.items() if name != link})

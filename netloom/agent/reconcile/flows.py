@@ -1,12 +1,12 @@
-"""Tracked connections that a host port has made stale: forgotten soon after it came or went.
+"""Removes tracked connections that are stale because a host port was added or removed.
 
-The kernel translates by a connection's first packet. A sender of UDP that never pauses would go on to reach
-the host itself after a port was mapped, and a container that is gone after it was not.
+The kernel translates by a connection's first packet. A UDP sender that never pauses would still reach the
+host itself after a port was added, and a deleted container after it was removed.
 
-To find them the kernel walks through all that it tracks, 9 ms on a machine with nothing to do. So it is done
-for all that came and went meanwhile at once, and only an ADD with ports of UDP or SCTP waits for it. What an
-agent that was killed had left to do, the next one finds: connections to addresses that rest by now, and to
-ports that are held.
+To find such connections, the kernel walks through its whole table, which takes 9 ms on an idle machine. So
+one walk serves all ports that changed meanwhile, and only an ADD with UDP or SCTP ports waits for it. After
+an agent was killed, the next one finds what is left: connections to addresses in cooldown, and to ports in
+use.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ log = logging.getLogger(__name__)
 
 # Between two walks, in seconds.
 _PAUSE = 0.25
-# And at least so many times as long as the last one took.
+# And at least so many times the duration of the last walk.
 _SHARE = 4
 # How long an ADD waits for a walk, at most.
 _PATIENCE = 5.0
 
 _NUMBERS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": socket.IPPROTO_SCTP}
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
-# The host's own, in no list of its addresses.
+# Addresses of the host that are in no list of its addresses.
 _NEXT_HOPS = (packed_ip(HOST4), packed_ip(HOST6))
-# In place of an address of the host's.
+# Stands for all addresses of the host.
 _ALL = b""
 
 
 class Flows:
-    """Asked from any thread; `run` does the work."""
+    """A thread-safe queue of changed ports. `run` does the work."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -65,9 +65,9 @@ class Flows:
         self._waiting: list[asyncio.Future[None]] = []
 
     async def came(self, ports: Iterable[MappedPort]) -> bool:
-        """Returns when nothing goes astray any more; and whether something could.
+        """Waits until stale connections of added ports are removed. Returns whether there could be any.
 
-        Of TCP nothing does: a new connection is a new entry.
+        TCP needs no wait: a new connection is a new entry.
         """
         others = [it for it in ports if it.protocol != "tcp"]
         if not others:
@@ -82,7 +82,7 @@ class Flows:
         return True
 
     def went(self, ports: Iterable[MappedPort]) -> None:
-        """It follows within a moment."""
+        """Schedules the removal of connections to removed ports."""
         self._went.extend(ports)
         self._tell()
 
@@ -92,12 +92,12 @@ class Flows:
                 self._loop.call_soon_threadsafe(self._news.set)
 
     async def again(self, journal: Journal) -> None:
-        """The table was not there for a while: connections that began meanwhile were not translated."""
+        """Treats all ports as added: connections from before the table was restored are not translated."""
         self._came.extend(await journal.ask(_held))
         self._news.set()
 
     async def run(self, journal: Journal, host: HostView) -> None:
-        """Until it is cancelled."""
+        """Removes stale connections until it is cancelled."""
         self._loop = asyncio.get_running_loop()
         await self._look(partial(_forget_rested, journal=journal))
         await self.again(journal)
@@ -114,7 +114,7 @@ class Flows:
                 late = []
 
     async def _is_calm(self, pause: float) -> bool:
-        """Whether nobody waits for a walk before a pause is over."""
+        """Waits for the pause. Returns False as soon as an ADD waits for a walk."""
         try:
             await asyncio.wait_for(self._urgent.wait(), pause)
         except TimeoutError:
@@ -122,7 +122,7 @@ class Flows:
         return False
 
     async def forget(self, host: HostView) -> list[MappedPort]:
-        """What came and went until now. Gives back what came."""
+        """Removes stale connections of all changed ports. Returns the added ports."""
         waiting, self._waiting = self._waiting, []
         came, went = _all_of(self._came), _all_of(self._went)
         try:
@@ -182,9 +182,10 @@ def _forget(
 
 
 def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection[bytes]) -> int:
-    """A program of the host may answer a moment after its port was mapped, when the connection is forgotten.
+    """Removes connections that a late answer of a host's program created in the wrong direction.
 
-    The kernel takes that for a new one, the other way round, and what comes for the port for its answer.
+    If the program answers just after its port was mapped and the connection was removed, the kernel tracks
+    the answer as a new connection, and takes packets to the port for its replies.
     """
 
     def is_answer(entry: ConntrackEntry) -> bool:
@@ -204,7 +205,7 @@ def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection
 
 
 class _Stale:
-    """Which connections of one family are, when these ports came and those went."""
+    """Tells whether a connection of one family is stale, given the added and the removed ports."""
 
     def __init__(
         self, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
@@ -222,7 +223,7 @@ class _Stale:
         port = (sent.protocol, sent.destination_port)
         if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
             return (*port, answered.source, answered.source_port) in self._went
-        # The host's own connections of TCP live on: they end, and the next is another.
+        # TCP connections to the host itself are kept until they end: the next one is a new entry.
         return (
             sent.protocol != socket.IPPROTO_TCP
             and (sent.destination in self._own or sent.destination in _NEXT_HOPS)

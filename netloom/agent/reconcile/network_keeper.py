@@ -1,4 +1,4 @@
-"""Keeps networks in order: copies of their files, the file that `netloom up` wrote, address conflicts."""
+"""Keeps copies of network files, restores the file that `netloom up` wrote, and finds address conflicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEY = "clash "
 
 
 async def look_for_clashes(node: Node) -> None:
-    """Called at every tick, after the host was looked at."""
+    """Sets a condition for each address conflict. Called at every tick, after the host was read."""
     host = node.host
     try:
         found = await node.journal.ask(lambda ledger: clashes(ledger, host))
@@ -42,7 +42,7 @@ async def look_for_clashes(node: Node) -> None:
         log.warning("%s", condition.finding.text)
 
 
-# Networks get attachments, and lose them, without a change of their files.
+# Ticks between full rounds: networks gain and lose attachments without a change of their files.
 _EVERY = 10
 
 
@@ -52,11 +52,11 @@ class NetworkKeeper:
         self._seen: FoundNetworks | None = None
         self._rounds = 0
         self._lost: list[Missing] = []
-        # What was logged last, so that it is not logged at every tick.
+        # The last logged failure, so that it is not logged at every tick.
         self._told = ""
 
     async def round(self) -> None:
-        """Called at every tick; reads more than the directory's entries only if something has changed."""
+        """Updates copies and restores files. Called at every tick; reads files only after changes."""
         self._rounds += 1
         restored, failure = await asyncio.to_thread(self._look)
         node = self._node
@@ -79,7 +79,7 @@ class NetworkKeeper:
         known, kept = receipt(state_dir), copies(state_dir)
         try:
             attached = node.journal.survey(networks_attached)
-        except JournalError:  # of which others tell
+        except JournalError:  # another finding reports it
             return [], ""
         fresh = renewed(kept, found, known, attached)
         failure = ""
@@ -102,14 +102,14 @@ class NetworkKeeper:
         return restored, failure
 
     def _restore(self, copy: Copy) -> str:
-        """Why it could not be written; empty if it was."""
+        """Writes a network's file. Returns why that failed, or an empty string."""
         if not is_sound(copy):
             return f"cannot restore {copy.path}: this version cannot use its copy; run `netloom up`"
         try:
             # A purge removes what the agent wrote, as it removes what `netloom up` wrote.
             keep_copy(self._node.settings.state_dir, replace(copy, is_restored=True))
             put_new(copy.path, copy.content.encode(), READABLE)
-        except FileExistsError:  # somebody was faster
+        except FileExistsError:  # another process created it first
             return ""
         except OSError as cause:
             return f"cannot restore {copy.path}: {cause.strerror}"

@@ -1,4 +1,4 @@
-"""The RPCs `collect` and `repair`: an operator asks for what the reconciler would do later."""
+"""The RPCs `collect` and `repair`: what the reconciler would do later, at an operator's request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .repair import RepairOutcome
 
 
-# Between the two looks that an attachment must be found dead in.
+# Seconds between the two checks that must find an attachment dead.
 _PAUSE = 0.25
 
 
@@ -60,7 +60,7 @@ async def _look(node: Node) -> list[Leftover]:
 
 
 async def _release(node: Node, dead: set[str]) -> None:
-    """Those that are older than the question, and that nobody is at work on."""
+    """Releases attachments that are older than the request and have no operation in progress."""
     now = boottime()
     for place in await node.journal.ask(lambda ledger: ledger.places()):
         if str(place.key) not in dead or node.locks.is_busy(place.key):
@@ -80,7 +80,7 @@ async def _remove_strays(node: Node) -> None:
 
 
 def _queues(node: Node, host: Namespace) -> Plan:
-    """Those that are strays when their turn has come."""
+    """Returns the stray queues at the time of their removal."""
     links = link_names(host)
     return Plan(tuple(map(Ifb, node.journal.survey(lambda ledger: stray_queues(ledger, links)))))
 

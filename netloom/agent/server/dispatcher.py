@@ -1,6 +1,6 @@
-"""From a message to a reply: judged in the order of the specification, done, logged.
+"""Turns a message into a reply: validates it in the order of the specification, runs it, records it.
 
-Whatever happens on the way is an answer: a plugin that is left without one cannot say anything useful.
+Every error becomes a reply: without one, the plugin could not report anything useful.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Dispatcher:
         if error is None:
             client.afterwards = record
         else:
-            record()  # whoever is told of a failure finds it in the log
+            record()  # before the reply, so that a client that reads of a failure finds it in the log
         return reply
 
     async def _do(
@@ -108,14 +108,14 @@ class Dispatcher:
         failpoint("del.answered")
 
     def _queue(self, message: Message, cause: JournalError) -> None:
-        """A DEL that the journal keeps from being done waits, as one does that finds no agent."""
+        """Queues a DEL that needs the journal, as the plugin does without an agent."""
         queued_dels.keep(self._node.settings.intents, message)
         self._node.tally.count("queued")
         log.warning("queued a DEL because the journal cannot be used: %s", cause)
 
     @staticmethod
     def _require_namespace(request: Request, message: Message) -> None:
-        """Before anything is changed."""
+        """Checks the namespace that the plugin opened. Must run before anything is changed."""
         override = request.environ.get("CNI_NETNS_OVERRIDE", "").upper() in ("1", "TRUE")
         if message.head.own_netns and not override:
             raise InvalidNetns("plugin's netns and netns from CNI_NETNS should not be the same")
@@ -133,7 +133,7 @@ class Dispatcher:
         timer: Timer,
         error: CNIError | None,
     ) -> None:
-        """What goes wrong here is told, and is nobody else's matter: the answer stands."""
+        """Records an operation. Logs an error in doing so: it must not change the reply."""
         try:
             failpoint("operation.recorded")
             self._write_down(verb, key, message, caller, timer, error)
@@ -162,7 +162,7 @@ class Dispatcher:
             log.debug("%s done in %.1f ms", verb, timer.total)
 
     def _is_news(self, network: str, code: int) -> bool:
-        """STATUS is asked every few seconds: only another answer than the last is worth a line."""
+        """Runtimes send STATUS every few seconds; only a changed result is recorded."""
         if self._last_status.get(network) == code:
             return False
         if len(self._last_status) >= _NETWORKS:
@@ -185,9 +185,9 @@ class Dispatcher:
 
 
 def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
-    """With where to read more: runtimes show the words of an error, and keep its code to themselves.
+    """Returns an error reply that names `netloom explain CODE`: runtimes show the text, but not the code.
 
-    They put details behind the message with a semicolon, and some with a colon: both have to read well.
+    They append details to the message with a semicolon, and some with a colon: both must read well.
     """
     see = f"netloom explain {error.code or InternalError.code}"
     details = "; ".join(filter(None, (error.details, f"more: {see}")))
@@ -197,5 +197,5 @@ def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
 
 
 def refuse(reason: str) -> Reply:
-    """The reply to what is no request."""
+    """Returns the reply to an invalid request."""
     return refusal(CNIError(reason, code=999))

@@ -1,4 +1,4 @@
-"""CHECK: the recorded plan against the kernel, and the recorded result against the runtime's."""
+"""CHECK: compares the recorded plan with the kernel, and the recorded result with prevResult."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..node import Node
 from ..server.record import Timer
 from .errors import NotAsPlanned
 
-# The reference plugin `tuning`, behind ours, changes it without a word in the result.
+# The reference plugin `tuning`, later in the chain, changes it without changing the result.
 _LEFT_TO_OTHERS = ("peer's mtu",)
-# Of differences that are told.
+# Most differences in an error.
 _MOST = 50
 
 
@@ -48,7 +48,7 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
 
 
 def _between(recorded: Result, said: Result) -> list[str]:
-    """What ADD answered must still be in the result: plugins behind ours may add to it."""
+    """Returns what ADD returned and prevResult lacks. Later plugins of the chain may only add to it."""
     names = {it.name for it in said.interfaces}
     addresses = {it.address for it in said.ips}
     missing = [
@@ -61,9 +61,9 @@ def _between(recorded: Result, said: Result) -> list[str]:
 
 
 def _as_said(plan: Plan, said: Result) -> Plan:
-    """With the MAC that the result has by now: a plugin behind ours may have given the link another.
+    """Returns the plan with the MAC of prevResult: a later plugin of the chain may have changed it.
 
-    The kernel forgot the link's neighbours then, and the host knows it by the old one until the next repair.
+    Setting a MAC deletes the link's neighbours, and the host's entry has the old MAC until the next repair.
     """
     macs = {it.name: it.mac.lower() for it in said.interfaces if it.mac}
     changed = {

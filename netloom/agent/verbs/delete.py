@@ -1,4 +1,4 @@
-"""DEL: marked, removed, released. It needs neither the namespace nor a valid configuration."""
+"""DEL: marks, removes and releases an attachment, without its namespace or a valid configuration."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ async def delete(
     sent_before: float | None = None,
     keep: Callable[[], None] | None = None,
 ) -> bool:
-    """Whether there was something to delete.
+    """Deletes an attachment. Returns whether there was one.
 
-    `sent_before` spares attachments that are younger. `keep` puts the request where it is found again:
-    if the disk does not take that the attachment goes, it goes all the same, and is written down later.
+    `sent_before` keeps attachments that are younger. `keep` queues the request: if the journal cannot store
+    the deletion, the attachment is deleted anyway, and a replay stores it later.
     """
     given = None if netns is None else _opened(netns)
     try:
@@ -45,7 +45,7 @@ async def delete(
 
 
 def _opened(netns: int) -> Namespace | None:
-    """What came along, if it is a namespace; DEL does without."""
+    """Opens the passed descriptor; None if it is not a namespace, which DEL does not need."""
     try:
         return Namespace.of_descriptor(netns, "the container's namespace")
     except InvalidNamespace:
@@ -96,13 +96,13 @@ def _steps(
 
 
 def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
-    """Of a journal that was lost, the link may be left. It has a name that follows from the key.
+    """Removes the link of an attachment from a lost journal: the link's name follows from the key.
 
-    Which mode made it is lost, too. So each removes what it would have made.
+    The mode that created it is unknown, so each mode removes what it would have created.
     """
     name = names_of(key).host_link
     if (yield node.journal.ask(lambda ledger: ledger.has_link(name))):
-        return  # another's, or one that is younger than the request
+        return  # another attachment's, or younger than the request
     differences = yield node.dataplane.check(Plan((Up(name),)))
     if any(it.what == "missing" for it in differences):
         return
@@ -135,7 +135,7 @@ def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> At
 
 
 def detaching(node: Node, attachment: Attachment) -> Steps[None]:
-    """Takes away an attachment whose lock the caller holds. If nobody was told, its addresses are free."""
+    """Deletes an attachment whose lock the caller holds. Addresses of a pending one skip the cooldown."""
     is_strange = yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
     yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
@@ -144,7 +144,7 @@ def detaching(node: Node, attachment: Attachment) -> Steps[None]:
 
 
 def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[bool]:
-    """Whether something in our own table is not as we made it."""
+    """Removes the attachment's objects. Returns whether netloom's nft table has a conflicting object."""
     plan = readable_plan(attachment)
     if plan is None:
         plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
@@ -164,14 +164,14 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
         node.flows.went(ports.of_plan(plan))
         if namespace is not None:
             namespace.close()
-    # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
+    # Another program's object replaced the planned one. It stays, unless it is in netloom's own table.
     if strange:
         node.tally.count("strangers")
     return any(map(is_of_table, strange))
 
 
 def _mending(node: Node, is_strange: bool) -> Steps[None]:
-    """Lays the table down anew, without what went, if there was something strange in it."""
+    """Writes the table again, without the deleted elements, if it has a conflicting object."""
     if not is_strange:
         return
     try:

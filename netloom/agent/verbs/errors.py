@@ -1,4 +1,4 @@
-"""Errors of the layers below as errors of CNI: a code, a sentence, a next step."""
+"""Translates errors of lower layers into CNI errors: a code, a sentence, a next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from ...networks.modes import UnknownMode
 
 
 class VerbFailed(CNIError):
-    """With a code of our own. Not as the class's `code`: another plugin's 100 must not become ours."""
+    """An error with a code of netloom's own.
+
+    It is not the class attribute `code`: that would turn another plugin's error 100 into this class.
+    """
 
     CODE: ClassVar[int]
 
@@ -34,13 +37,13 @@ class VerbFailed(CNIError):
 
 
 class KernelRefused(VerbFailed):
-    """The kernel did not do what the plan needs, or is known not to."""
+    """The kernel refused a part of the plan, or is known not to support it."""
 
     CODE = 100
 
 
 class InTheWay(VerbFailed):
-    """Something that is not ours is where the attachment would be."""
+    """Another program's object conflicts with the attachment."""
 
     CODE = 102
 
@@ -58,7 +61,7 @@ class AttachedElsewhere(VerbFailed):
 
 
 class PortTaken(VerbFailed):
-    """A host port leads to another container already."""
+    """A host port already leads to another container."""
 
     CODE = 105
 
@@ -71,7 +74,7 @@ class PortTaken(VerbFailed):
 
 
 class PortOfOrphan(VerbFailed):
-    """A host port leads to a link of ours that no attachment has."""
+    """A host port leads to an orphaned link."""
 
     CODE = 105
 
@@ -84,7 +87,7 @@ class PortOfOrphan(VerbFailed):
 
 
 class OfOrphan(Taken):
-    """An address that was asked for by name is routed to a link of ours that no attachment has."""
+    """A requested address is routed to an orphaned link."""
 
     def __init__(self, ip: bytes, link: str) -> None:
         super().__init__(
@@ -96,10 +99,10 @@ class OfOrphan(Taken):
 
 
 class OfNeighbour(Taken):
-    """An address that was asked for by name is one of a machine beside the host."""
+    """A requested address belongs to another machine on the host's network."""
 
     def __init__(self, ip: bytes, who: str, link: str = "") -> None:
-        """`link` is where the host's neighbour table has it, if nothing else says so."""
+        """`link` is set if only the host's neighbour table has the address."""
         address = shown_ip(ip)
         gone = f"; if that machine no longer exists, `ip neigh del {address} dev {link}` frees the address"
         super().__init__(
@@ -109,7 +112,7 @@ class OfNeighbour(Taken):
 
 
 def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
-    """Any error as one for the runtime."""
+    """Returns the CNI error for any error."""
     where = f"attachment {key}" if key is not None and all(key) else ""
     return _translated(error).at(attachment=key, context=where)
 
@@ -153,5 +156,5 @@ def _translated(error: BaseException) -> CNIError:
             return InternalError(str(error))
     report = "this is a defect of netloom: please report it"
     kind = type(error).__name__
-    # Its text may be a value of the request's: who sent that may see it, and nobody else.
+    # The text may quote the request: only its sender may see it.
     return InternalError(f"{kind}: {error}", report, discreet=f"{kind}; {report}")
