@@ -58,18 +58,18 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called with the handler's lock held."""
-        self._say_what_is_due()
-        if self._may_be_said(record):
+        self._write_summaries()
+        if self._is_allowed(record):
             super().emit(record)
 
     def close(self) -> None:
         with self.lock or threading.RLock():
-            self._say_what_is_due(at_the_end=True)
+            self._write_summaries(at_the_end=True)
             if self._timer is not None:
                 self._timer.cancel()
         super().close()
 
-    def _may_be_said(self, record: logging.LogRecord) -> bool:
+    def _is_allowed(self, record: logging.LogRecord) -> bool:
         form = (record.name, record.levelno, str(record.msg))
         window = self._windows.setdefault(form, _Window(self._clock()))
         text = record.getMessage()
@@ -80,10 +80,10 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
             return True
         window.held += 1
         window.last = record
-        self._remind()
+        self._start_timer()
         return False
 
-    def _say_what_is_due(self, *, at_the_end: bool = False) -> None:
+    def _write_summaries(self, *, at_the_end: bool = False) -> None:
         now = self._clock()
         for form, window in list(self._windows.items()):
             if at_the_end or now - window.since >= self._length:
@@ -97,19 +97,19 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         summary.subject = LogSubject()
         return summary
 
-    def _remind(self) -> None:
+    def _start_timer(self) -> None:
         """Starts a timer for the summary, because no other line may be logged for hours."""
         if self._timer is None:
-            self._timer = threading.Timer(self._length, self._later)
+            self._timer = threading.Timer(self._length, self._on_timer)
             self._timer.daemon = True
             self._timer.start()
 
-    def _later(self) -> None:
+    def _on_timer(self) -> None:
         with self.lock or threading.RLock():
             self._timer = None
-            self._say_what_is_due()
+            self._write_summaries()
             if any(window.held for window in self._windows.values()):
-                self._remind()
+                self._start_timer()
 
 
 _LINE = "%(asctime)s %(levelname)s %(message)s"

@@ -70,11 +70,11 @@ async def serve(settings: Settings, manager: Manager, *, take_over: bool = False
     departure = await (_follow(settings, session, listeners) if take_over else session.serve())
     while departure is not None:
         if await _is_over(departure, stop):
-            _leave(listeners)
+            _close_without_unlinking(listeners)
             return
         log.error("the new agent did not take over; continuing")
         try:
-            departure = await _again(session, stop)
+            departure = await _resume(session, stop)
         except NewerSchema:
             for listener in listeners:
                 listener.close()
@@ -118,7 +118,7 @@ async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
     return is_followed or stop.is_set()
 
 
-async def _again(session: Session, stop: asyncio.Event) -> Departure | None:
+async def _resume(session: Session, stop: asyncio.Event) -> Departure | None:
     """Serves again after a failed handover, and retries on errors that may pass, such as a full disk.
 
     Clients wait at the socket meanwhile. Raises `NewerSchema`, which is permanent: the successor has migrated
@@ -139,7 +139,7 @@ async def _again(session: Session, stop: asyncio.Event) -> Departure | None:
     return None
 
 
-def _leave(listeners: list[Listener]) -> None:
+def _close_without_unlinking(listeners: list[Listener]) -> None:
     """Closes the sockets, but keeps the file: both belong to the successor now."""
     for listener in listeners:
         listener.close(unlink=False)

@@ -42,7 +42,7 @@ class OrphanKeeper:
         # Whether the table lacks one of these elements.
         self._lacks = False
         self._is_unwritten = False
-        self._learning = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
 
     @property
     def contents(self) -> OrphanTable:
@@ -54,22 +54,22 @@ class OrphanKeeper:
         kept = await asyncio.to_thread(orphan_table.read, self._directory, self._boot_id)
         self._known = self._written = kept
 
-    async def learn(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
+    async def refresh(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
         """Finds orphans, once for all callers with equal `known`. Returns whether they differ from it."""
-        async with self._learning:
+        async with self._refreshing:
             before = self._host.current.orphans
             if known is None or before == known:
                 found = await ask_kernel(lambda host: orphans_at(host, self._journal.survey))
                 if found or self._written:
                     await self._keep_contents(found)
                 if self._host.current.orphans.keys() - found.keys():
-                    self._table.look_for_strays()  # their elements in the table must be removed, too
+                    self._table.schedule_stray_rounds()  # their elements in the table must be removed, too
                 self._host.set_orphans(found, orphan_table.ports_of(self._known) if found else ())
         return self._host.current.orphans != known
 
     async def keep_guarded(self) -> None:
         """Finds orphans, and restores the table if it lacks an element of one of them."""
-        await self.learn()
+        await self.refresh()
         if self._known and self._lacks:
             await self._table.lay_down()
             self._events.record(

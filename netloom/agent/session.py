@@ -24,7 +24,7 @@ from .handover.handover import PATIENCE, Departure
 from .handover.successor import Takeover
 from .metrics.tally import Tally
 from .node import Node
-from .reconcile.reconciler import Reconciler, go_on, tick
+from .reconcile.reconciler import Reconciler, keep_running, tick
 from .reconcile.recovery import Recovered, recover
 from .server.dispatcher import Dispatcher, refuse
 from .server.listener import Listener
@@ -82,13 +82,13 @@ class Session:
         try:
             if takeover is not None:
                 takeover.begin()
-            journal = await self._taken()
+            journal = await self._open_journal()
             self._schema = journal.schema
             try:
                 if takeover is not None:
                     failpoint("handover.opened")
                 async with dataplane or Dataplane(limit=REQUESTS) as opened:
-                    departure = await self._with(journal, opened, takeover)
+                    departure = await self._run(journal, opened, takeover)
             finally:
                 await asyncio.to_thread(journal.close)
         finally:
@@ -103,7 +103,7 @@ class Session:
             failpoint("handover.offered")
         return departure
 
-    async def _taken(self) -> Journal:
+    async def _open_journal(self) -> Journal:
         """Opens the journal. The predecessor may need a moment to release it."""
         patience = _PARTING if self._follows else _MOVING if self._manager.runs_us else 0
         deadline = boottime() + patience
@@ -116,7 +116,7 @@ class Session:
                     raise
                 await asyncio.sleep(0.01)
 
-    async def _with(
+    async def _run(
         self, journal: Journal, dataplane: Dataplane, takeover: Takeover | None
     ) -> Departure | None:
         node = Node(self._settings, journal, dataplane, self._tally)
@@ -140,19 +140,19 @@ class Session:
             gc.collect()
         gc.freeze()
         self._begin(server, takeover)
-        self._tell(node, recovered, sign)
+        self._record_start(node, recovered, sign)
         reachability = Reachability(node, server, self._manager, self._stop)
-        node.check_socket_by(lambda: reachability.look(ask=True))
+        node.check_socket_by(lambda: reachability.check(ask=True))
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(tick(node)),
             loop.create_task(reachability.keep()),
-            loop.create_task(go_on("listening to the kernel", lambda: Reconciler(node).listen())),
-            loop.create_task(go_on("listening to nftables", lambda: Reconciler(node).guard())),
+            loop.create_task(keep_running("listening to the kernel", lambda: Reconciler(node).listen())),
+            loop.create_task(keep_running("listening to nftables", lambda: Reconciler(node).guard())),
             loop.create_task(watch(node, self._manager)),
         ]
         flows = loop.create_task(
-            go_on("removing stale connections", lambda: node.flows.run(journal, node.host_view))
+            keep_running("removing stale connections", lambda: node.flows.run(journal, node.host_view))
         )
         pages = self._pages(node, server)
         if pages is not None:
@@ -189,7 +189,7 @@ class Session:
 
     def _begin(self, server: Server, takeover: Takeover | None) -> None:
         """Begins to serve and notifies the predecessor and the service manager, without a step in between."""
-        told = ["READY=1", f"STATUS=serving at {self._settings.socket}"]
+        notifications = ["READY=1", f"STATUS=serving at {self._settings.socket}"]
         server.open()
         if takeover is not None:
             try:
@@ -201,10 +201,10 @@ class Session:
             failpoint("handover.said")
             version = takeover.offer.version
             log.info("took over from version %s; calls waited for %.0f ms", version, waited * 1000)
-            told.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
-        self._manager.tell(*told)
+            notifications.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
+        self._manager.notify(*notifications)
 
-    def _tell(self, node: Node, recovered: Recovered, sign: float | None) -> None:
+    def _record_start(self, node: Node, recovered: Recovered, sign: float | None) -> None:
         """Records the start. `sign` is the last heartbeat of a predecessor that was killed."""
         log.info("ready at %s; %s", self._settings.socket, recovered)
         details = f"version {__version__}, process {os.getpid()}; {recovered}"
@@ -218,7 +218,7 @@ class Session:
             departure = await self._next()
             if departure is None:
                 log.info("stopping")
-                self._manager.tell("STOPPING=1")
+                self._manager.notify("STOPPING=1")
                 node.events.record("STOP", me)
                 return None
             failpoint("handover.begun")

@@ -112,7 +112,7 @@ class Manager:
         ]
         return sorted(made, key=lambda it: not it.is_in_place())
 
-    def tell(self, *lines: str, descriptors: Sequence[int] = ()) -> None:
+    def notify(self, *lines: str, descriptors: Sequence[int] = ()) -> None:
         """Sends a notification. Does not wait, and ignores errors, if the manager does not read it."""
         if not self._address:
             return
@@ -128,13 +128,13 @@ class Manager:
         """Puts a socket that the agent created into the store, so that waiting clients survive a restart."""
         if not self.runs_us:
             return
-        self.tell("FDSTORE=1", f"FDNAME=netloom-{listener.inode}", descriptors=[listener.fileno()])
+        self.notify("FDSTORE=1", f"FDNAME=netloom-{listener.inode}", descriptors=[listener.fileno()])
         listener.is_kept = True
 
     def forget(self, listener: Listener) -> None:
         """Removes a socket from the store that no client waits at or can find."""
         if listener.is_kept:
-            self.tell("FDSTOREREMOVE=1", f"FDNAME=netloom-{listener.inode}")
+            self.notify("FDSTOREREMOVE=1", f"FDNAME=netloom-{listener.inode}")
 
 
 def _watchdog(process: str, microseconds: str) -> float | None:
@@ -203,12 +203,12 @@ async def watch(node: Node, manager: Manager) -> None:
         if found:
             log.error("not notifying the watchdog: %s", "; ".join(it.text for it in found))
         else:
-            manager.tell("WATCHDOG=1")
+            manager.notify("WATCHDOG=1")
             with suppress(JournalError):  # `netloom status` reports it
                 counts = await node.journal.ask(Ledger.count)
                 status = _status(node, sum(counts.values()))
                 if status != said:
-                    manager.tell(f"STATUS={status}")
+                    manager.notify(f"STATUS={status}")
                 said = status
         await asyncio.sleep(pause)
 

@@ -26,7 +26,7 @@ from .reconcile.flows import Flows
 
 log = logging.getLogger(__name__)
 
-_LOOKS_FOR_STRAYS = 3
+_STRAY_ROUNDS = 3
 
 # For each number that the journal counts, the sets that must have as many elements together.
 _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
@@ -53,7 +53,7 @@ class TableKeeper:
         self._tally = tally
         self._events = events
         self._orphaned = orphaned
-        self._looks = 0
+        self._stray_rounds = 0
         self._laying = asyncio.Lock()
 
     def own(self, identity: str) -> None:
@@ -86,7 +86,7 @@ class TableKeeper:
         strays, which later ticks remove.
         """
         await self.laying()
-        self.look_for_strays()
+        self.schedule_stray_rounds()
 
     def laying(self) -> DataplaneRequest[None]:
         def every(host: Namespace) -> list[Content]:
@@ -108,7 +108,7 @@ class TableKeeper:
         self._events.record(
             "TABLE", f"the nft table {table.TABLE.name} was incomplete; the agent restored it"
         )
-        await self._flows.again(self._journal)
+        await self._flows.add_all(self._journal)
         log.warning("the nft table %s was incomplete; restored it with all elements", table.TABLE.name)
         return True
 
@@ -119,15 +119,15 @@ class TableKeeper:
 
     # Strays: elements and chains that belong to no attachment.
 
-    def look_for_strays(self, times: int = _LOOKS_FOR_STRAYS) -> None:
+    def schedule_stray_rounds(self, times: int = _STRAY_ROUNDS) -> None:
         """Makes the next ticks remove strays. Every DEL in progress now has ended before the last of them."""
-        self._looks = max(self._looks, times)
+        self._stray_rounds = max(self._stray_rounds, times)
 
-    def take_look(self) -> bool:
+    def take_stray_round(self) -> bool:
         """Whether this tick has to remove strays; counts the tick."""
-        if not self._looks:
+        if not self._stray_rounds:
             return False
-        self._looks -= 1
+        self._stray_rounds -= 1
         return True
 
     async def remove_strays(self) -> None:

@@ -39,7 +39,7 @@ class Firewalls:
         self._ended = self._rests_until = 0.0
         self._judging: SingleFlight[None] = SingleFlight(self._judge)
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Evaluates changed rules, but not too often: each ADD changes rules, too."""
         if time.monotonic() >= self._rests_until:
             await self._judging()
@@ -59,13 +59,13 @@ class Firewalls:
     async def _judge(self) -> None:
         began = time.monotonic()
         try:
-            self.findings = tuple(await ask_kernel(self._look))
+            self.findings = tuple(await ask_kernel(self._evaluate))
         except (KernelError, JournalError, OSError) as error:
             log.debug("rules of other firewalls cannot be read: %s", error)
         self._ended = time.monotonic()
         self._rests_until = self._ended + (self._ended - began) / _SHARE
 
-    def _look(self, host: Namespace) -> list[Finding]:
+    def _evaluate(self, host: Namespace) -> list[Finding]:
         networks = self._networks
         apart = {
             it.name for it in networks.found().networks if it.network and it.network.isolation == "containers"

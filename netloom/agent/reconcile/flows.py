@@ -58,13 +58,13 @@ class Flows:
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._has_failed = False
-        self._came: deque[MappedPort] = deque()
-        self._went: deque[MappedPort] = deque()
+        self._added: deque[MappedPort] = deque()
+        self._removed: deque[MappedPort] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._urgent = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def came(self, ports: Iterable[MappedPort]) -> bool:
+    async def ports_added(self, ports: Iterable[MappedPort]) -> bool:
         """Waits until stale connections of added ports are removed. Returns whether there could be any.
 
         TCP needs no wait: a new connection is a new entry.
@@ -72,7 +72,7 @@ class Flows:
         others = [it for it in ports if it.protocol != "tcp"]
         if not others:
             return False
-        self._came.extend(others)
+        self._added.extend(others)
         walked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(walked)
         self._urgent.set()
@@ -81,26 +81,26 @@ class Flows:
             await asyncio.wait_for(walked, _PATIENCE)
         return True
 
-    def went(self, ports: Iterable[MappedPort]) -> None:
+    def ports_removed(self, ports: Iterable[MappedPort]) -> None:
         """Schedules the removal of connections to removed ports."""
-        self._went.extend(ports)
-        self._tell()
+        self._removed.extend(ports)
+        self._wake()
 
-    def _tell(self) -> None:
-        if self._loop is not None and self._went:
+    def _wake(self) -> None:
+        if self._loop is not None and self._removed:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._news.set)
 
-    async def again(self, journal: Journal) -> None:
+    async def add_all(self, journal: Journal) -> None:
         """Treats all ports as added: connections from before the table was restored are not translated."""
-        self._came.extend(await journal.ask(_held))
+        self._added.extend(await journal.ask(_held))
         self._news.set()
 
     async def run(self, journal: Journal, host: HostView) -> None:
         """Removes stale connections until it is cancelled."""
         self._loop = asyncio.get_running_loop()
-        await self._look(partial(_forget_rested, journal=journal))
-        await self.again(journal)
+        await self._remove(partial(_forget_rested, journal=journal))
+        await self.add_all(journal)
         late: list[MappedPort] = []
         while True:
             await self._news.wait()
@@ -110,7 +110,7 @@ class Flows:
             late += await self.forget(host)
             pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
             if await self._is_calm(pause) and late:
-                await self._look(partial(_forget_answers, came=late, own=host.current.addresses))
+                await self._remove(partial(_forget_answers, added=late, own=host.current.addresses))
                 late = []
 
     async def _is_calm(self, pause: float) -> bool:
@@ -124,17 +124,17 @@ class Flows:
     async def forget(self, host: HostView) -> list[MappedPort]:
         """Removes stale connections of all changed ports. Returns the added ports."""
         waiting, self._waiting = self._waiting, []
-        came, went = _all_of(self._came), _all_of(self._went)
+        added, removed = _all_of(self._added), _all_of(self._removed)
         try:
-            if came or went:
-                await self._look(partial(_forget, came=came, went=went, own=host.current.addresses))
+            if added or removed:
+                await self._remove(partial(_forget, added=added, removed=removed, own=host.current.addresses))
         finally:
             for walked in waiting:
                 if not walked.done():
                     walked.set_result(None)
-        return came
+        return added
 
-    async def _look(self, forget: Callable[[Namespace], int]) -> None:
+    async def _remove(self, forget: Callable[[Namespace], int]) -> None:
         try:
             forgotten = await ask_kernel(forget)
         except (KernelError, OSError) as error:
@@ -170,18 +170,20 @@ def _forget_rested(host: Namespace, journal: Journal) -> int:
 
 
 def _forget(
-    host: Namespace, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
+    host: Namespace, added: Sequence[MappedPort], removed: Sequence[MappedPort], own: Collection[bytes]
 ) -> int:
     forgotten = 0
     for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True):
         stale = _Stale(
-            [it for it in came if it.is_ipv6 == is_ipv6], [it for it in went if it.is_ipv6 == is_ipv6], own
+            [it for it in added if it.is_ipv6 == is_ipv6],
+            [it for it in removed if it.is_ipv6 == is_ipv6],
+            own,
         )
         forgotten += forget_to_ports(host, family, stale.ports, stale)
     return forgotten
 
 
-def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection[bytes]) -> int:
+def _forget_answers(host: Namespace, added: Sequence[MappedPort], own: Collection[bytes]) -> int:
     """Removes connections that a late answer of a host's program created in the wrong direction.
 
     If the program answers just after its port was mapped and the connection was removed, the kernel tracks
@@ -197,7 +199,7 @@ def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection
         forget_from_ports(
             host,
             family,
-            {(_NUMBERS[it.protocol], it.host_port) for it in came if it.is_ipv6 == is_ipv6},
+            {(_NUMBERS[it.protocol], it.host_port) for it in added if it.is_ipv6 == is_ipv6},
             is_answer,
         )
         for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True)
@@ -208,24 +210,24 @@ class _Stale:
     """Tells whether a connection of one family is stale, given the added and the removed ports."""
 
     def __init__(
-        self, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
+        self, added: Sequence[MappedPort], removed: Sequence[MappedPort], own: Collection[bytes]
     ) -> None:
         self._own = own
-        self._came = {
+        self._added = {
             (_NUMBERS[it.protocol], it.host_port, packed_ip(it.host_ip) if it.host_ip else _ALL)
-            for it in came
+            for it in added
         }
-        self._went = {(_NUMBERS[it.protocol], it.host_port, packed_ip(it.ip), it.port) for it in went}
-        self.ports = {(_NUMBERS[it.protocol], it.host_port) for it in (*came, *went)}
+        self._removed = {(_NUMBERS[it.protocol], it.host_port, packed_ip(it.ip), it.port) for it in removed}
+        self.ports = {(_NUMBERS[it.protocol], it.host_port) for it in (*added, *removed)}
 
     def __call__(self, entry: ConntrackEntry) -> bool:
         sent, answered = entry.original, entry.reply
         port = (sent.protocol, sent.destination_port)
         if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
-            return (*port, answered.source, answered.source_port) in self._went
+            return (*port, answered.source, answered.source_port) in self._removed
         # TCP connections to the host itself are kept until they end: the next one is a new entry.
         return (
             sent.protocol != socket.IPPROTO_TCP
             and (sent.destination in self._own or sent.destination in _NEXT_HOPS)
-            and ((*port, sent.destination) in self._came or (*port, _ALL) in self._came)
+            and ((*port, sent.destination) in self._added or (*port, _ALL) in self._added)
         )

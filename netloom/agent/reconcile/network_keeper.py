@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _KEY = "clash "
 
 
-async def look_for_clashes(node: Node) -> None:
+async def check_clashes(node: Node) -> None:
     """Sets a condition for each address conflict. Called at every tick, after the host was read."""
     host = node.host
     try:
@@ -53,23 +53,23 @@ class NetworkKeeper:
         self._rounds = 0
         self._lost: list[Missing] = []
         # The last logged failure, so that it is not logged at every tick.
-        self._told = ""
+        self._logged = ""
 
     async def round(self) -> None:
         """Updates copies and restores files. Called at every tick; reads files only after changes."""
         self._rounds += 1
-        restored, failure = await asyncio.to_thread(self._look)
+        restored, failure = await asyncio.to_thread(self._check)
         node = self._node
         for copy in restored:
             node.tally.count("restored")
             details = f"{copy.path} was missing; the agent wrote it again"
             node.events.record("RESTORE", details, network=copy.name)
             log.warning("the file of network %s: %s", copy.name, details)
-        if failure and failure != self._told:
+        if failure and failure != self._logged:
             log.error("%s", failure)
-        self._told = failure
+        self._logged = failure
 
-    def _look(self) -> tuple[list[Copy], str]:
+    def _check(self) -> tuple[list[Copy], str]:
         node = self._node
         found = node.networks.found()
         if found is self._seen and not self._lost and self._rounds % _EVERY:

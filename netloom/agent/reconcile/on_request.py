@@ -31,16 +31,16 @@ _PAUSE = 0.25
 
 
 async def collect_now(node: Node, _: bytes) -> bytes:
-    before = await _look(node)
+    before = await _find_leaks(node)
     await queued_dels.replay(node)
     await finish(node)
     await asyncio.sleep(_PAUSE)
-    again = await _look(node)
+    again = await _find_leaks(node)
     await _release(node, _dead(before) & _dead(again))
     await _remove_strays(node)
-    await node.orphans.learn()
+    await node.orphans.refresh()
     await forget_rested(node)
-    after = await _look(node)
+    after = await _find_leaks(node)
     there = {(it.kind, it.subject) for it in after}
     gone = [it for it in [*before, *again] if not it.kept and (it.kind, it.subject) not in there]
     return msgspec.json.encode(Collected(list(dict.fromkeys(gone)), after))
@@ -50,13 +50,13 @@ def _dead(found: list[Leftover]) -> set[str]:
     return {it.subject for it in found if it.kind == "attachment" and not it.kept}
 
 
-async def _look(node: Node) -> list[Leftover]:
+async def _find_leaks(node: Node) -> list[Leftover]:
     directory, busy = node.settings.intents, node.locks.is_busy
 
-    def look(host: Namespace) -> list[Leftover]:
+    def find(host: Namespace) -> list[Leftover]:
         return node.journal.survey(lambda ledger: leftovers(ledger, host, directory, node.boot_id, busy))
 
-    return await ask_kernel(look)
+    return await ask_kernel(find)
 
 
 async def _release(node: Node, dead: set[str]) -> None:
@@ -134,15 +134,15 @@ async def _of_attachment(node: Node, attachment: Attachment, recreate: bool) -> 
         put_back=list(outcome.put_back),
         set_right=list(outcome.set_right),
         recreated=outcome.recreated,
-        left=[*map(str, outcome.left), *outcome.said],
+        left=[*map(str, outcome.left), *outcome.errors],
         error="",
     )
     if answer.changed:
-        _tell(node, attachment, plan, outcome)
+        _record_repair(node, attachment, plan, outcome)
     return answer
 
 
-def _tell(node: Node, attachment: Attachment, plan: Plan, outcome: RepairOutcome) -> None:
+def _record_repair(node: Node, attachment: Attachment, plan: Plan, outcome: RepairOutcome) -> None:
     done = [
         *([f"put back: {', '.join(outcome.put_back)}"] if outcome.put_back else []),
         *([f"set right: {', '.join(outcome.set_right)}"] if outcome.set_right else []),

@@ -30,7 +30,7 @@ from ..server.caller import about
 from ..verbs.errors import explained
 from ..verbs.gc import Collector
 from . import queued_dels
-from .network_keeper import NetworkKeeper, look_for_clashes
+from .network_keeper import NetworkKeeper, check_clashes
 from .node_objects import keep_own_objects
 from .recovery import finish, forget_rested
 from .repair import judge, put_back
@@ -62,17 +62,17 @@ async def tick(node: Node) -> None:
             lambda: finish(node),
             node.host_view.refresh,
             lambda: keep_own_objects(node),
-            lambda: look_for_clashes(node),
+            lambda: check_clashes(node),
             lambda: node.journal_keeper.prove(_PROVE_EVERY),
-            reconciler.look_after_table,
-            reconciler.look_after_recent,
+            reconciler.check_table,
+            reconciler.check_recent,
             reconciler.sweep,
             keeper.round,
         ]
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)
         if number % _FIREWALLS_EVERY == 0:
-            work.append(node.firewalls.look)
+            work.append(node.firewalls.refresh)
         if number % _COLLECT_EVERY == 0 and node.host.orphans:
             work.append(node.orphans.keep_guarded)
         if number % _FORGET_EVERY == 0:
@@ -86,7 +86,7 @@ async def tick(node: Node) -> None:
                 log.exception("a step of the periodic work failed")
 
 
-async def go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
+async def keep_running(what: str, work: Callable[[], Awaitable[None]]) -> None:
     """Runs work again whenever it ends or fails, until cancelled."""
     while True:
         with suppress(OSError):
@@ -123,7 +123,7 @@ class Reconciler:
             async for event in events:
                 if self._take(event):
                     await asyncio.sleep(_PAUSE)
-                    await self._look()
+                    await self._repair_concerned()
         finally:
             events.close()
 
@@ -165,12 +165,12 @@ class Reconciler:
             return True
         return False
 
-    async def _look(self) -> None:
+    async def _repair_concerned(self) -> None:
         links, ips, everything = self._links, self._ips, self._all
         self._links, self._ips, self._all = set(), set(), False
         orphans = self._node.host.orphans
         if orphans and (everything or any(link in links or ips & its for link, its in orphans.items())):
-            await self._node.orphans.learn()
+            await self._node.orphans.refresh()
 
         def concerned(ledger: Ledger) -> set[int]:
             if everything:
@@ -253,12 +253,12 @@ class Reconciler:
             key, again = attachment.key, ", ".join(repaired.put_back)
             log.warning("put back missing objects of %s: %s", key, again, extra=about(key))
 
-    async def look_after_recent(self) -> None:
+    async def check_recent(self) -> None:
         """Checks attachments again soon after ADD, because a later plugin may change the link."""
         for number in self._node.attachments.take_recent(_AT_A_TIME):
             await self.repair(number)
 
-    async def look_after_table(self) -> None:
+    async def check_table(self) -> None:
         """Restores the table if another program changed it, else removes strays."""
         if await self._keep_table() is False:
             await self._remove_strays()
@@ -284,6 +284,6 @@ class Reconciler:
 
     async def _remove_strays(self) -> None:
         node = self._node
-        if node.table.take_look():
-            await node.orphans.learn()
+        if node.table.take_stray_round():
+            await node.orphans.refresh()
             await node.table.remove_strays()

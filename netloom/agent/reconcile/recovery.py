@@ -101,12 +101,12 @@ async def prepare(node: Node) -> None:
     await node.orphans.recall()
     if not await node.table.is_complete():
         # The journal does not count elements of orphans, so read them before the table is replaced.
-        await node.orphans.learn()
+        await node.orphans.refresh()
         failpoint("recovery.orphans")
         await node.table.lay_down()
     elif node.orphans.contents:
         await node.orphans.keep_guarded()
-    node.table.look_for_strays(1)
+    node.table.schedule_stray_rounds(1)
 
 
 async def finish(node: Node) -> int:

@@ -38,7 +38,7 @@ class RepairOutcome(Struct, frozen=True, kw_only=True):
     recreated: bool = False
     left: Sequence[Difference] = ()
     # The kernel's errors for objects that could not be corrected.
-    said: Sequence[str] = ()
+    errors: Sequence[str] = ()
 
 
 async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Namespace) -> RepairOutcome:
@@ -99,7 +99,7 @@ async def set_right(
         set_right=[it for it in dict.fromkeys([*of_table, *reset.set_right]) if it not in still],
         recreated=recreated,
         left=left,
-        said=reset.failed if left else (),
+        errors=reset.failed if left else (),
     )
 
 

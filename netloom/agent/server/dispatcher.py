@@ -41,7 +41,7 @@ class Dispatcher:
 
     async def serve(self, message: Message, netns: int | None, client: Client) -> Reply:
         if message.head.question:
-            return await self._question(message)
+            return await self._call_rpc(message)
         timer = Timer()
         environment = message.head.environment
         key = AttachmentKey("", environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", ""))
@@ -153,7 +153,7 @@ class Dispatcher:
         known = verb if verb in _VERBS else "other"
         self._node.tally.count(f"{known} {'failed' if error else 'done'}")
         self._node.tally.operation(known, code, timer)
-        if verb == "STATUS" and not self._is_news(key.network[:200], code):
+        if verb == "STATUS" and not self._is_new_status(key.network[:200], code):
             return
         self._node.journal.log(operation_of(verb, key, message, caller, timer, error))
         if error is not None:
@@ -161,7 +161,7 @@ class Dispatcher:
         elif log.isEnabledFor(logging.DEBUG):
             log.debug("%s done in %.1f ms", verb, timer.total)
 
-    def _is_news(self, network: str, code: int) -> bool:
+    def _is_new_status(self, network: str, code: int) -> bool:
         """Runtimes send STATUS every few seconds; only a changed result is recorded."""
         if self._last_status.get(network) == code:
             return False
@@ -170,7 +170,7 @@ class Dispatcher:
         self._last_status[network] = code
         return True
 
-    async def _question(self, message: Message) -> Reply:
+    async def _call_rpc(self, message: Message) -> Reply:
         asked = RPCS.get(message.head.question)
         if asked is None:
             unknown = Refusal(f"unknown RPC {message.head.question[:40]!r}")

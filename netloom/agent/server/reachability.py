@@ -44,13 +44,13 @@ class Reachability:
             while True:
                 await asyncio.sleep(self._node.settings.tick / _LOOKS_PER_TICK)
                 try:
-                    self.look()
+                    self.check()
                 except Exception:
                     log.exception("checking the path of the socket failed; trying again")
         finally:
             self._hang_up()
 
-    def look(self, *, ask: bool = False) -> None:
+    def check(self, *, ask: bool = False) -> None:
         """Repairs the path, and sets a failure of the node if that fails.
 
         With `ask`, the agent also connects to itself.

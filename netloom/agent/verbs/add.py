@@ -63,7 +63,7 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) ->
         return reserved
     failpoint("add.committed")
     node.attachments.add_recent(reserved.attachment.id)
-    if await node.flows.came(ports.of_plan(reserved.plan)):
+    if await node.flows.ports_added(ports.of_plan(reserved.plan)):
         timer.lap("flows")
     return reserved
 
@@ -84,10 +84,10 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) 
             if is_of_table(error):
                 # Another program changed a chain or added an element.
                 await node.table.lay_down()
-            elif not await node.orphans.learn(wanted.host.orphans):
+            elif not await node.orphans.refresh(wanted.host.orphans):
                 raise
         except (OfOrphan, PortOfOrphan):
-            if not await node.orphans.learn(wanted.host.orphans):
+            if not await node.orphans.refresh(wanted.host.orphans):
                 raise
         except KernelError as error:
             if error.errno != errno.ENOENT:
@@ -130,7 +130,7 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Steps[
             applying = node.dataplane.apply(reserved.plan, netns)
             yield applying
             node.orphans.forget(reserved.attachment.host_link)
-            node.table.look_for_strays()
+            node.table.schedule_stray_rounds()
         timer.lap("kernel")
         failpoint("add.applied")
         yield node.journal.change(lambda ledger: ledger.commit(number, applying.netns_cookie))

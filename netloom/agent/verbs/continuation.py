@@ -43,9 +43,9 @@ async def run_continuation(steps: Steps[T]) -> T:
                 else:
                     following = steps.send(answer)
         except StopIteration as over:
-            _tell(loop, settle, over.value, None)
+            _notify(loop, settle, over.value, None)
         except BaseException as failure:
-            _tell(loop, settle, None, failure)
+            _notify(loop, settle, None, failure)
         else:
             following.add_done_callback(advance)
 
@@ -53,6 +53,6 @@ async def run_continuation(steps: Steps[T]) -> T:
     return await end
 
 
-def _tell(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *outcome: object) -> None:
+def _notify(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *outcome: object) -> None:
     with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(settle, *outcome)

@@ -76,7 +76,7 @@ def _steps(
         yield from _removing_forgotten(node, key)
         return False
     failpoint("del.marked")
-    is_strange = yield from _removing(node, found, netns)
+    has_conflict = yield from _removing(node, found, netns)
     timer.lap("kernel")
     failpoint("del.removed")
     number = found.id
@@ -89,7 +89,7 @@ def _steps(
         node.attachments.add_departed(key)
     else:
         node.attachments.forget_departed(key)
-    yield from _mending(node, is_strange)
+    yield from _repairing_table(node, has_conflict)
     timer.lap("release")
     failpoint("del.released")
     return True
@@ -117,7 +117,7 @@ def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
         node.orphans.forget(name)
     else:
         node.tally.count("strangers")
-    node.table.look_for_strays()
+    node.table.schedule_stray_rounds()
 
 
 def _meant(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
@@ -136,11 +136,11 @@ def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> At
 
 def detaching(node: Node, attachment: Attachment) -> Steps[None]:
     """Deletes an attachment whose lock the caller holds. Addresses of a pending one skip the cooldown."""
-    is_strange = yield from _removing(node, attachment, None)
+    has_conflict = yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
     yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
     node.attachments.forget_departed(attachment.key)
-    yield from _mending(node, is_strange)
+    yield from _repairing_table(node, has_conflict)
 
 
 def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[bool]:
@@ -148,33 +148,33 @@ def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> St
     plan = readable_plan(attachment)
     if plan is None:
         plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
-        node.table.look_for_strays()
+        node.table.schedule_stray_rounds()
     namespace = namespace_of(attachment, netns)
-    strange: list[Conflict] = []
+    conflicts: list[Conflict] = []
     try:
         yield node.dataplane.remove(plan, namespace)
     except Conflict as error:
-        strange = [error]
+        conflicts = [error]
     except Incomplete as error:
         others = [it for it in error.errors if not isinstance(it, Conflict)]
         if others:
             raise Incomplete(others) from None
-        strange = [it for it in error.errors if isinstance(it, Conflict)]
+        conflicts = [it for it in error.errors if isinstance(it, Conflict)]
     finally:
-        node.flows.went(ports.of_plan(plan))
+        node.flows.ports_removed(ports.of_plan(plan))
         if namespace is not None:
             namespace.close()
     # Another program's object replaced the planned one. It stays, unless it is in netloom's own table.
-    if strange:
+    if conflicts:
         node.tally.count("strangers")
-    return any(map(is_of_table, strange))
+    return any(map(is_of_table, conflicts))
 
 
-def _mending(node: Node, is_strange: bool) -> Steps[None]:
+def _repairing_table(node: Node, has_conflict: bool) -> Steps[None]:
     """Writes the table again, without the deleted elements, if it has a conflicting object."""
-    if not is_strange:
+    if not has_conflict:
         return
     try:
         yield node.table.laying()
     except KernelError:
-        node.table.look_for_strays()
+        node.table.schedule_stray_rounds()
