@@ -29,11 +29,11 @@ _ALIKE = 50
 class _Window:
     """The lines of one format that were written since a time. `held` counts those that were not."""
 
-    __slots__ = ("held", "last", "said", "since")
+    __slots__ = ("held", "last", "since", "written")
 
     def __init__(self, since: float) -> None:
         self.since = since
-        self.said: set[str] = set()
+        self.written: set[str] = set()
         self.held = 0
         self.last: logging.LogRecord | None = None
 
@@ -75,8 +75,8 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         text = record.getMessage()
         if record.exc_info:
             text += f" {record.exc_info[1]!r}"
-        if text not in window.said and len(window.said) < self._alike:
-            window.said.add(text)
+        if text not in window.written and len(window.written) < self._alike:
+            window.written.add(text)
             return True
         window.held += 1
         window.last = record
@@ -129,8 +129,8 @@ def log_to_stderr(*, level: int, json: bool) -> None:
 
 
 def _subject_of(record: logging.LogRecord) -> LogSubject | None:
-    said = getattr(record, "subject", None)
-    return said if isinstance(said, LogSubject) else current()
+    subject = getattr(record, "subject", None)
+    return subject if isinstance(subject, LogSubject) else current()
 
 
 class HumanLines(logging.Formatter):

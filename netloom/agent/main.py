@@ -125,16 +125,16 @@ async def _resume(session: Session, stop: asyncio.Event) -> Departure | None:
     the journal.
     """
     failpoint("handover.resumed")
-    told = ""
+    logged = ""
     while not stop.is_set():
         try:
             return await session.serve()
         except NewerSchema:
             raise
         except (JournalError, KernelError) as error:
-            if str(error) != told:
+            if str(error) != logged:
                 log.error("cannot resume yet, trying again: %s", error)
-            told = str(error)
+            logged = str(error)
             await asyncio.sleep(_PAUSE)
     return None
 

@@ -197,7 +197,7 @@ async def watch(node: Node, manager: Manager) -> None:
     if manager.watchdog is None:
         return
     pause = manager.watchdog / _SIGNS
-    said = ""
+    sent = ""
     while True:
         found = await stuck(node, pause)
         if found:
@@ -207,9 +207,9 @@ async def watch(node: Node, manager: Manager) -> None:
             with suppress(JournalError):  # `netloom status` reports it
                 counts = await node.journal.ask(Ledger.count)
                 status = _status(node, sum(counts.values()))
-                if status != said:
+                if status != sent:
                     manager.notify(f"STATUS={status}")
-                said = status
+                sent = status
         await asyncio.sleep(pause)
 
 

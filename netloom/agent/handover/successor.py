@@ -43,7 +43,7 @@ def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
     """
     require_readable(settings.journal)
     deadline = time.monotonic() + patience
-    told = False
+    has_logged = False
     while True:
         try:
             with Namespace.own() as host:
@@ -53,9 +53,9 @@ def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
         except KernelError as error:
             if error.errno != errno.EINTR or time.monotonic() >= deadline:
                 raise
-            if not told:
+            if not has_logged:
                 log.info("not ready to take over yet, trying again: %s", error)
-            told = True
+            has_logged = True
         time.sleep(_RETRY_PAUSE)
 
 

@@ -113,17 +113,17 @@ class HttpServer:
             await asyncio.wait(tasks, timeout=self._patience)
 
     async def _listen(self) -> None:
-        told = False
+        has_warned = False
         while True:
             try:
                 listening = _listening(self.address)
                 break
             except OSError as error:
-                if not told:
+                if not has_warned:
                     log.warning(
                         "cannot serve metrics and health at %s yet: %s", shown(self.address), error.strerror
                     )
-                told = True
+                has_warned = True
                 if self._heard is not None:
                     self._heard(error)
                 await asyncio.sleep(self._again)
@@ -133,7 +133,7 @@ class HttpServer:
             self._accept, sock=listening, limit=_HEAD_MAX, backlog=_AT_ONCE
         )
         listening.listen(_BACKLOG)  # for asyncio, both are one number
-        level = logging.INFO if told else logging.DEBUG
+        level = logging.INFO if has_warned else logging.DEBUG
         log.log(level, "serving metrics and health at http://%s/", shown(self.address))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -31,7 +31,7 @@ def keep_router_advertisements(host: Namespace) -> list[str]:
 
     Must be called before forwarding is switched on. Returns the names of the changed links.
     """
-    told = []
+    changed = []
     with host.entered(), suppress(FileNotFoundError):
         for name in sorted(set(os.listdir(_CONF)) - {"all", "default", "lo"}):
             if name.startswith(PREFIX):
@@ -39,8 +39,8 @@ def keep_router_advertisements(host: Namespace) -> list[str]:
             if _read(name, "accept_ra") == "1" and _read(name, "forwarding") == "0":
                 with suppress(OSError), open(f"{_CONF}/{name}/accept_ra", "w") as file:
                     file.write("2")
-                    told.append(name)
-    return told
+                    changed.append(name)
+    return changed
 
 
 def _read(name: str, setting: str) -> str:

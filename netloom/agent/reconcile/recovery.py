@@ -94,9 +94,9 @@ async def prepare(node: Node) -> None:
     """Prepares the node: forwarding, other own objects, and the nft table."""
     await node.host_view.refresh()
     if node.host.ipv6:
-        told = await ask_kernel(keep_router_advertisements)
-        if told:
-            log.info("still accepting router advertisements while forwarding: %s", ", ".join(told))
+        changed = await ask_kernel(keep_router_advertisements)
+        if changed:
+            log.info("still accepting router advertisements while forwarding: %s", ", ".join(changed))
     await keep_own_objects(node)
     await node.orphans.recall()
     if not await node.table.is_complete():

@@ -191,9 +191,9 @@ def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
     """
     see = f"netloom explain {error.code or InternalError.code}"
     details = "; ".join(filter(None, (error.details, f"more: {see}")))
-    said = CNIError(error.msg, details, code=error.code)
-    said.context = error.context
-    return Reply(1, skel.error_object(said, version if version in versions.ALL else versions.CURRENT))
+    shown = CNIError(error.msg, details, code=error.code)
+    shown.context = error.context
+    return Reply(1, skel.error_object(shown, version if version in versions.ALL else versions.CURRENT))
 
 
 def refuse(reason: str) -> Reply:

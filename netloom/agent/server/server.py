@@ -62,7 +62,7 @@ class Client:
         # Called after the reply was sent, so that the client does not wait for it.
         self.afterwards: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self.came = self._loop.time()
+        self.connected_at = self._loop.time()
         self._readable()
         if self._wanted != 0 and not self._is_closed and not self._reply:
             self._deadline = self._loop.call_later(server.patience, self._expire)
@@ -77,7 +77,7 @@ class Client:
         return self._wanted == 0 or bool(self._reply)
 
     @property
-    def gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether the client has disconnected, so that no process waits for a reply."""
         if self._is_closed:
             return True
@@ -295,7 +295,7 @@ class Server:
     def _overdue(self) -> Client | None:
         """Returns the oldest client without a request, if it had enough time to send one."""
         first = next(iter(self._expected), None)
-        return None if first is None or self.loop.time() - first.came < _GRACE else first
+        return None if first is None or self.loop.time() - first.connected_at < _GRACE else first
 
     def _accept(self, listener: Listener, most: int = _AT_ONCE) -> None:
         for _ in range(most):

@@ -43,7 +43,7 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, t
     failpoint("add.judged")
     timer.lap("judge")
     async with node.locks.of(wanted.key):
-        if client.gone:
+        if client.is_disconnected:
             raise TryAgainLater("the plugin disconnected while its ADD waited; nothing was done")
         timer.lap("queue")
         with Namespace.of_descriptor(netns, request.netns) as namespace:

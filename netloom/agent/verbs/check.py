@@ -24,8 +24,8 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
     before = request.prev_result
     if before is None:
         raise InvalidConfig("CHECK needs prevResult, the result of ADD")
-    said = before.as_version("1.1.0")
-    assert isinstance(said, Result)
+    previous = before.as_version("1.1.0")
+    assert isinstance(previous, Result)
     timer.lap("judge")
     async with node.locks.of(key):
         timer.lap("queue")
@@ -37,20 +37,20 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
         recorded = decode_result(found.result)
         assert isinstance(recorded, Result)
         plan = Plan.decode(found.plan)
-        differences = _between(recorded, said)
-        found_so = await node.dataplane.check(_as_said(plan, said), netns)
-        differences += [str(it) for it in found_so if it.field not in _LEFT_TO_OTHERS]
+        differences = _between(recorded, previous)
+        found_now = await node.dataplane.check(_with_macs_of(plan, previous), netns)
+        differences += [str(it) for it in found_now if it.field not in _LEFT_TO_OTHERS]
         timer.lap("kernel")
     if differences:
-        told = differences[:_MOST]
-        told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
-        raise NotAsPlanned("the attachment differs from what ADD set up", "; ".join(told))
+        shown = differences[:_MOST]
+        shown += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
+        raise NotAsPlanned("the attachment differs from what ADD set up", "; ".join(shown))
 
 
-def _between(recorded: Result, said: Result) -> list[str]:
+def _between(recorded: Result, previous: Result) -> list[str]:
     """Returns what ADD returned and prevResult lacks. Later plugins of the chain may only add to it."""
-    names = {it.name for it in said.interfaces}
-    addresses = {it.address for it in said.ips}
+    names = {it.name for it in previous.interfaces}
+    addresses = {it.address for it in previous.ips}
     missing = [
         f"interface {it.name}: not in prevResult" for it in recorded.interfaces if it.name not in names
     ]
@@ -60,12 +60,12 @@ def _between(recorded: Result, said: Result) -> list[str]:
     return missing
 
 
-def _as_said(plan: Plan, said: Result) -> Plan:
+def _with_macs_of(plan: Plan, previous: Result) -> Plan:
     """Returns the plan with the MAC of prevResult: a later plugin of the chain may have changed it.
 
     Setting a MAC deletes the link's neighbours, and the host's entry has the old MAC until the next repair.
     """
-    macs = {it.name: it.mac.lower() for it in said.interfaces if it.mac}
+    macs = {it.name: it.mac.lower() for it in previous.interfaces if it.mac}
     changed = {
         it.peer: macs[it.peer]
         for it in plan.objects
