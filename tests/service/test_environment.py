@@ -38,7 +38,7 @@ def handed(**variables: str) -> Any:
 def test_without_a_manager_there_is_nothing() -> None:
     found = Manager.of_environment({"PATH": "/bin"})
     assert (found.watchdog, found.passed, found.runs_us) == (None, (), False)
-    found.tell("READY=1")
+    found.notify("READY=1")
 
 
 def test_variables_are_taken_out_for_no_other_process_is_meant() -> None:
