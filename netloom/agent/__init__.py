@@ -1,1 +1,1 @@
-"""The node agent: what stands behind the plugin."""
+"""The node agent, which serves the plugin's requests."""

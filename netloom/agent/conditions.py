@@ -1,4 +1,4 @@
-"""Conditions of the node, as long as they last; and events, which are rows of the journal's log."""
+"""Current conditions of the node, and events, which are rows of the journal's log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..networks.attachment import addresses_of
 
 
 class Condition(Struct, frozen=True):
-    """`family` is 4 or 6 if it concerns networks with pools of that family, and 0 if it concerns none.
+    """A finding that holds until it is cleared.
 
-    With `blocks`, containers on these networks have no connectivity: the networks are not ready.
+    `family` is 4 or 6 if it concerns networks with pools of that family, else 0. With `blocks`, containers on
+    these networks have no connectivity: the networks are not ready.
     """
 
     finding: Finding
@@ -30,25 +31,25 @@ class Conditions:
         self._failures: dict[str, str] = {}
         self._others: dict[str, Condition] = {}
 
-    # Failures: why an ADD would fail now, by what is wrong.
+    # Failures: reasons why an ADD would fail now, by name.
 
     @property
     def failures(self) -> dict[str, str]:
-        """A copy, in the order in which they came up."""
+        """A copy, oldest first."""
         return dict(self._failures)
 
     def failure(self, *names: str) -> str:
-        """The text of the first of these that is set; empty if none is."""
+        """Returns the text of the first of these failures that is set, or an empty string."""
         return next((self._failures[name] for name in names if name in self._failures), "")
 
     def fail(self, name: str, text: str) -> bool:
-        """Whether this was not known."""
+        """Sets a failure. Returns whether it is new."""
         is_new = self._failures.get(name) != text
         self._failures[name] = text
         return is_new
 
     def recover(self, name: str) -> str:
-        """The failure is over. Gives back what it was; empty if there was none."""
+        """Clears a failure. Returns its text, or an empty string if it was not set."""
         return self._failures.pop(name, "")
 
     # Others, by their keys.
@@ -57,7 +58,7 @@ class Conditions:
         return [it.finding for it in dict(self._others).values()]
 
     def set(self, key: str, condition: Condition) -> bool:
-        """Whether this was not known."""
+        """Sets a condition. Returns whether it is new."""
         is_new = self._others.get(key) != condition
         self._others[key] = condition
         return is_new
@@ -66,7 +67,7 @@ class Conditions:
         self._others.pop(key, None)
 
     def replace(self, prefix: str, conditions: Mapping[str, Condition]) -> list[Condition]:
-        """Those whose keys begin so are these from now on. Gives back which have a new key."""
+        """Replaces all conditions whose keys begin with `prefix`. Returns those with a new key."""
         for key in [it for it in self._others if it.startswith(prefix) and it not in conditions]:
             del self._others[key]
         new = [it for key, it in conditions.items() if key not in self._others]
@@ -74,12 +75,12 @@ class Conditions:
         return new
 
     def blocking(self, families: Iterable[int]) -> list[Finding]:
-        """Those that make a network with pools of these families not ready."""
+        """Returns the findings that make a network with pools of these families not ready."""
         wanted = set(families)
         return [it.finding for it in dict(self._others).values() if it.blocks and it.family in wanted]
 
 
-# Of what is written down of an event.
+# Longest text of an event, in characters.
 _LONGEST = 2000
 
 

@@ -1,4 +1,4 @@
-"""What an agent knows to be in the way of an ADD, or left over: as findings, whose pages tell more."""
+"""The agent's findings: what would make an ADD fail, and what is leaked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def findings_of(node: Node) -> list[Finding]:
 
 
 def of_failure(what: str, text: str, settings: Settings) -> Finding:
-    """Of a failure of the node, by its name."""
+    """Returns the finding for a failure of the node, which has the name `what`."""
     match what:
         case "journal":
             return node_health.wrong("journal-gone", text, settings.journal)

@@ -1,4 +1,4 @@
-"""The host as the agent last saw it. An ADD takes this snapshot and asks the kernel nothing."""
+"""A snapshot of the host. An ADD uses it instead of asking the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 async def ask_kernel(question: Callable[[Namespace], T]) -> T:
-    """Asks the kernel something about the host, on a thread beside the dataplane's."""
+    """Reads from the host's kernel state on a thread of its own, so that the dataplane is not delayed."""
 
     def ask() -> T:
         with Namespace.own() as host:
@@ -30,9 +30,10 @@ async def ask_kernel(question: Callable[[Namespace], T]) -> T:
 
 
 async def is_dead(attachment: Attachment) -> bool:
-    """A namespace that ends takes its links along, and so our end of the pair.
+    """Returns whether the attachment's namespace no longer exists.
 
-    While our end is there, a process holds the namespace, whatever its path leads to.
+    When a namespace ends, the kernel deletes its links, and with them the host's end of each pair. While that
+    end exists, a process holds the namespace, even if its path leads elsewhere.
     """
     if leads_there(attachment):
         return False
@@ -50,20 +51,23 @@ class HostView:
         return self._host
 
     async def refresh(self) -> None:
-        """All but the orphans, which are looked for when there is a reason."""
+        """Reads everything except orphans, which `OrphanKeeper` finds."""
         found = await ask_kernel(look_at)
         self._host = replace(found, orphans=self._host.orphans, orphan_ports=self._host.orphan_ports)
 
     def set_orphans(
         self, orphans: Mapping[str, frozenset[bytes]], ports: Sequence[tuple[MappedPort, str]] | None = None
     ) -> None:
-        """`ports` stay as they are if they are not given."""
+        """Sets the orphans. Without `ports`, their host ports stay unchanged."""
         known = self._host.orphan_ports if ports is None else ports
         self._host = replace(self._host, orphans=orphans, orphan_ports=known)
 
     def require_container(self, namespace: Namespace) -> None:
-        """A caller may live in a namespace of its own, and not know that this one is the host's."""
+        """Raises `InvalidNamespace` for the host's namespace.
+
+        The plugin cannot judge this: it may run in a namespace of its own.
+        """
         if namespace.identity == self._identity:
             raise InvalidNamespace(
-                f"{namespace.name} is the host's namespace, which netloom never attaches to itself"
+                f"{namespace.name} is the host's network namespace; netloom attaches only containers"
             )

@@ -1,4 +1,4 @@
-"""Keeps an eye on the journal's file, which may be damaged, or gone from its place, while the agent runs."""
+"""Detects that the journal's file was damaged, removed or replaced while the agent runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 # Names of the failures.
 GONE, DAMAGED = "journal", "damage"
 
-# How long a caller waits for the journal to be read whole; and for how many times as long as that took, it is
-# not read again.
+# How long a caller waits until the whole journal has been read, in seconds. Then it is not read again for
+# `_RESTS` times as long as reading took.
 _PATIENCE, _RESTS = 1.0, 20
 
 
@@ -28,23 +28,23 @@ class JournalKeeper:
         self._proof: SingleFlight[None] = SingleFlight(lambda: asyncio.to_thread(journal.prove))
 
     async def prove(self, fresh: float = 0.0) -> None:
-        """Reads all of the journal's file, unless that was done `fresh` seconds ago. Does not wait for long.
+        """Reads the whole journal file, unless that was done `fresh` seconds ago. Waits a second at most.
 
-        However large the file is and however often this is called, it is read a small part of the time only.
+        However large the file is and however often this is called, reading takes a small share of the time.
         """
         journal = self._journal
         if time.monotonic() - journal.proved < max(fresh, _RESTS * journal.proving_took):
             return
-        with suppress(TimeoutError):  # it goes on, and the next caller has the answer
+        with suppress(TimeoutError):  # reading continues, and the next caller gets the result
             await self._proof(_PATIENCE)
 
     def check(self) -> None:
-        """Sets the failures of the journal, and clears those that are over."""
+        """Sets the failures of the journal, and clears those that are resolved."""
         self._check_damage()
         self._check_file()
 
     def failure(self) -> str:
-        """Why no attachment can be written down; empty if one can."""
+        """Returns why the journal cannot store an attachment, or an empty string."""
         return self._conditions.failure(GONE, DAMAGED)
 
     def _check_damage(self) -> None:
@@ -57,7 +57,7 @@ class JournalKeeper:
             log.error("%s", text)
 
     def _check_file(self) -> None:
-        """A file that was removed or replaced still takes changes; it is kept whole, wherever it is now."""
+        """Checks that the file is at its path. A removed file still takes changes; the agent saves a copy."""
         if self._journal.is_in_place():
             self._conditions.recover(GONE)
             return

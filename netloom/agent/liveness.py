@@ -1,7 +1,7 @@
-"""Whether the agent makes progress: its loop, the journal's thread, the dataplane's.
+"""Checks that the event loop, the journal's thread and the dataplane make progress.
 
-An agent that is busy is alive; one that hangs, in a disk or in the kernel, does not get better by itself, and
-whoever watches over it may start it anew: what is attached works on meanwhile.
+A busy agent is alive. One that hangs, in a disk or in the kernel, does not recover by itself; a service
+manager or a liveness probe may restart it. Attached containers keep working meanwhile.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ..journal import JournalError
 from ..kernel import KernelError, Plan
 from .node import Node
 
-# How long journal and dataplane may take for something that costs nothing.
+# How long the journal and the dataplane may take for an empty request, in seconds.
 PATIENCE = 5.0
-# How long one round of the slow work may take: it waits for requests that may each take half a minute.
+# How long one round of the periodic work may take: it waits for requests that may each take half a minute.
 _ROUND = 180.0
-_NEXT = "restart the agent: containers keep their networks; `dmesg` may say what hangs in the kernel"
+_NEXT = "restart the agent: containers keep their networks; `dmesg` may show what hangs in the kernel"
 
 
 async def stuck(node: Node, patience: float = PATIENCE) -> list[Finding]:
-    """What makes no progress; nothing, if all of it does."""
+    """Returns a finding for each part that makes no progress."""
     journal, dataplane = await asyncio.gather(_journal(node, patience), _dataplane(node, patience))
     found = []
     if not journal:
@@ -34,7 +34,7 @@ async def stuck(node: Node, patience: float = PATIENCE) -> list[Finding]:
     waited = time.monotonic() - node.ticked - node.settings.tick
     if waited > _ROUND:
         found.append(
-            stuck_finding("loop", f"the agent's slow work has been at the same place for {waited:.0f} s")
+            stuck_finding("loop", f"the agent's periodic work has been stuck in one round for {waited:.0f} s")
         )
     return found
 
@@ -49,13 +49,13 @@ async def _journal(node: Node, patience: float) -> bool:
             await node.journal.ask(lambda _: None)
     except TimeoutError:
         return False
-    except JournalError:  # it is being closed, and says so
+    except JournalError:  # it answered: it is being closed
         pass
     return True
 
 
 async def _dataplane(node: Node, patience: float) -> bool:
-    """In a long queue, our turn may not come in time; then it is enough that others' does."""
+    """In a long queue the probe may not be served in time; then any finished request counts as progress."""
     before = node.dataplane.ended
     try:
         async with asyncio.timeout(patience):

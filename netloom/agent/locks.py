@@ -1,4 +1,4 @@
-"""Locks of the event loop: one for each key, and a call that concurrent callers share."""
+"""A lock for each attachment, and calls that concurrent callers share, for the event loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class KeyedLock:
         return key in self._waiting
 
     def of(self, key: AttachmentKey) -> _Hold:
-        """`async with lock.of(key):` waits for the lock, and hands it on at the end."""
+        """Use as `async with lock.of(key):`. Waiting callers get the lock in their order."""
         return _Hold(self, key)
 
     async def acquire(self, key: AttachmentKey) -> None:
@@ -66,10 +66,13 @@ class SingleFlight(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     async def __call__(self, patience: float | None = None) -> T:
-        """Raises `TimeoutError` if it takes longer; then it goes on, for whoever asks next."""
+        """Joins the call in progress, or starts one. After `patience` seconds it raises `TimeoutError`.
+
+        The call continues then, and the next caller joins it.
+        """
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._work())
-            # Who asked may be gone by the time it fails.
+            # All callers may have stopped waiting when it fails.
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         async with asyncio.timeout(patience):
             return await asyncio.shield(self._task)

@@ -1,7 +1,7 @@
-"""The agent's log: lines for people, or an object a line for programs. Both name attachment and trace.
+"""The agent's log: lines for people, or one JSON object per line. Both name the attachment and the trace.
 
-Nothing of a request's standard input is in it: a configuration may hold secrets. Lines that repeat are
-counted, not repeated: what fails over and over, as a disk does, must not fill the disk.
+The log never contains a request's standard input, because a configuration may hold secrets. Repeated lines
+are counted instead of written: a disk that fails repeatedly must not be filled by the log.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ import msgspec
 from ..api.text import encodable, printable
 from .server.caller import LogSubject, current
 
-# Within so many seconds the same is said once, and what is alike so many times; the rest is counted.
+# Within `_WINDOW` seconds, an equal line is written once and lines of one format `_ALIKE` times; the rest are
+# counted.
 _WINDOW = 60.0
 _ALIKE = 50
 
 
 class _Window:
-    """What was said in one form of words, and since when; `held` is how many lines were not."""
+    """The lines of one format that were written since a time. `held` counts those that were not."""
 
-    __slots__ = ("held", "last", "said", "since")
+    __slots__ = ("held", "last", "since", "written")
 
     def __init__(self, since: float) -> None:
         self.since = since
-        self.said: set[str] = set()
+        self.written: set[str] = set()
         self.held = 0
         self.last: logging.LogRecord | None = None
 
 
 class RateLimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes a line once, and lines that are alike some times; then it says how many it left out."""
+    """Writes equal lines once, and lines of one format a few times; then it writes how many it left out."""
 
     def __init__(
         self,
@@ -56,33 +57,33 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """The handler's lock is held."""
-        self._say_what_is_due()
-        if self._may_be_said(record):
+        """Called with the handler's lock held."""
+        self._write_summaries()
+        if self._is_allowed(record):
             super().emit(record)
 
     def close(self) -> None:
         with self.lock or threading.RLock():
-            self._say_what_is_due(at_the_end=True)
+            self._write_summaries(at_the_end=True)
             if self._timer is not None:
                 self._timer.cancel()
         super().close()
 
-    def _may_be_said(self, record: logging.LogRecord) -> bool:
+    def _is_allowed(self, record: logging.LogRecord) -> bool:
         form = (record.name, record.levelno, str(record.msg))
         window = self._windows.setdefault(form, _Window(self._clock()))
         text = record.getMessage()
         if record.exc_info:
             text += f" {record.exc_info[1]!r}"
-        if text not in window.said and len(window.said) < self._alike:
-            window.said.add(text)
+        if text not in window.written and len(window.written) < self._alike:
+            window.written.add(text)
             return True
         window.held += 1
         window.last = record
-        self._remind()
+        self._start_timer()
         return False
 
-    def _say_what_is_due(self, *, at_the_end: bool = False) -> None:
+    def _write_summaries(self, *, at_the_end: bool = False) -> None:
         now = self._clock()
         for form, window in list(self._windows.items()):
             if at_the_end or now - window.since >= self._length:
@@ -96,31 +97,31 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         summary.subject = LogSubject()
         return summary
 
-    def _remind(self) -> None:
-        """It may be the last line for hours."""
+    def _start_timer(self) -> None:
+        """Starts a timer for the summary, because no other line may be logged for hours."""
         if self._timer is None:
-            self._timer = threading.Timer(self._length, self._later)
+            self._timer = threading.Timer(self._length, self._on_timer)
             self._timer.daemon = True
             self._timer.start()
 
-    def _later(self) -> None:
+    def _on_timer(self) -> None:
         with self.lock or threading.RLock():
             self._timer = None
-            self._say_what_is_due()
+            self._write_summaries()
             if any(window.held for window in self._windows.values()):
-                self._remind()
+                self._start_timer()
 
 
 _LINE = "%(asctime)s %(levelname)s %(message)s"
-# Of a name, before anybody has judged it.
+# Longest name, in characters: it was not validated yet.
 _LONGEST = 200
 
-# Whose errors have texts of their own making, and never a request's.
+# Modules whose errors never quote a request.
 _PLAIN = ("netloom.kernel", "netloom.journal", "sqlite3")
 
 
 def log_to_stderr(*, level: int, json: bool) -> None:
-    # A full disk is no reason to write more.
+    # A write that fails, on a full disk, must not cause more writes.
     logging.raiseExceptions = False
     handler = RateLimitedHandler(sys.stderr)
     handler.setFormatter(JsonLines() if json else HumanLines(_LINE))
@@ -128,12 +129,12 @@ def log_to_stderr(*, level: int, json: bool) -> None:
 
 
 def _subject_of(record: logging.LogRecord) -> LogSubject | None:
-    said = getattr(record, "subject", None)
-    return said if isinstance(said, LogSubject) else current()
+    subject = getattr(record, "subject", None)
+    return subject if isinstance(subject, LogSubject) else current()
 
 
 class HumanLines(logging.Formatter):
-    """The key of the attachment is at the end, unless the line says it itself; then the trace."""
+    """Appends the attachment's key, unless the message names it, and the trace."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         subject = _subject_of(record)
@@ -152,7 +153,7 @@ class HumanLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Names of fields are those of `netloom ls` and `netloom events`."""
+    """Writes JSON objects with the field names of `netloom ls` and `netloom events`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -177,7 +178,7 @@ class JsonLines(logging.Formatter):
 
 
 def _traceback(record: logging.LogRecord) -> str:
-    """Where it happened, of each error that led to it; its text only if that cannot be of a request."""
+    """Formats the chain of errors. An error's text is included only if it cannot quote a request."""
     if not record.exc_info or record.exc_info[1] is None:
         return ""
     is_of_request = current() is not None or record.name == "asyncio"

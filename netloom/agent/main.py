@@ -1,4 +1,4 @@
-"""The agent's process: started by a person, a service manager or another agent's end; and how it goes."""
+"""The agent's process: from its start, through its sessions and handovers, to its exit."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .settings import Settings
 from .systemd import Manager
 
 _PACKAGES = ("netloom.cni", "netloom.kernel", "netloom.kernel.objects")
-# Which functions import on their way.
+# Modules that functions import when they are first called.
 _MODULES = ("ctypes", "hashlib", "netloom.kernel.nft")
-# With h11, which an agent that has no HTTP listener does not need: 8 ms.
+# It imports h11, which takes 8 ms and is needed only with an HTTP listener.
 _HTTP = "netloom.agent.http.pages"
 
 
@@ -48,14 +48,15 @@ def load_all(*, with_http: bool) -> None:
 log = logging.getLogger(__name__)
 
 _DESCRIPTORS = 65536
-# Between two attempts to take back what a successor could not hold.
+# Seconds between two attempts to resume after a failed handover.
 _PAUSE = 0.2
 
 
 async def serve(settings: Settings, manager: Manager, *, take_over: bool = False) -> None:
-    """Until SIGTERM or SIGINT, or until another agent has followed.
+    """Serves until SIGTERM or SIGINT, or until another agent has taken over.
 
-    `take_over` follows the agent that runs, if one does: without a lost call, or with nothing changed.
+    With `take_over`, it replaces a running agent, if there is one. No call is lost; if the handover fails,
+    the running agent continues.
     """
     load_all(with_http=settings.web is not None)
     stop = asyncio.Event()
@@ -69,11 +70,11 @@ async def serve(settings: Settings, manager: Manager, *, take_over: bool = False
     departure = await (_follow(settings, session, listeners) if take_over else session.serve())
     while departure is not None:
         if await _is_over(departure, stop):
-            _leave(listeners)
+            _close_without_unlinking(listeners)
             return
         log.error("the new agent did not take over; continuing")
         try:
-            departure = await _again(session, stop)
+            departure = await _resume(session, stop)
         except NewerSchema:
             for listener in listeners:
                 listener.close()
@@ -81,7 +82,7 @@ async def serve(settings: Settings, manager: Manager, *, take_over: bool = False
 
 
 async def _follow(settings: Settings, session: Session, listeners: list[Listener]) -> Departure | None:
-    """What can go wrong does so before anybody waits for us; and what takes time is done by then."""
+    """Does everything slow or likely to fail before the handover, because clients wait during it."""
     async with Dataplane(limit=REQUESTS) as dataplane:
         await asyncio.to_thread(require_ready, settings)
         gc.collect()
@@ -95,11 +96,11 @@ def _takeover(settings: Settings) -> Takeover | None:
         return request_takeover(settings)
     except NotKnown:
         listener, paused = replace_older(settings)
-        return Takeover(None, [listener], Offer(handover=0, version="an older one", paused=paused))
+        return Takeover(None, [listener], Offer(handover=0, version="(older)", paused=paused))
 
 
 async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
-    """Whether nothing is left to do: somebody follows, or we were told to stop meanwhile."""
+    """Returns whether this process may exit: the successor serves, or the process was told to stop."""
     followed, stopped = asyncio.ensure_future(departure.is_followed()), asyncio.ensure_future(stop.wait())
     await asyncio.wait((followed, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -117,34 +118,38 @@ async def _is_over(departure: Departure, stop: asyncio.Event) -> bool:
     return is_followed or stop.is_set()
 
 
-async def _again(session: Session, stop: asyncio.Event) -> Departure | None:
-    """Whatever keeps us from taking it back, such as a disk that is full, may pass: whoever calls waits.
+async def _resume(session: Session, stop: asyncio.Event) -> Departure | None:
+    """Serves again after a failed handover, and retries on errors that may pass, such as a full disk.
 
-    Only a journal that we cannot read any more stays so, and ends us.
+    Clients wait at the socket meanwhile. Raises `NewerSchema`, which is permanent: the successor has migrated
+    the journal.
     """
     failpoint("handover.resumed")
-    told = ""
+    logged = ""
     while not stop.is_set():
         try:
             return await session.serve()
         except NewerSchema:
             raise
         except (JournalError, KernelError) as error:
-            if str(error) != told:
-                log.error("cannot go on yet: %s", error)
-            told = str(error)
+            if str(error) != logged:
+                log.error("cannot resume yet, trying again: %s", error)
+            logged = str(error)
             await asyncio.sleep(_PAUSE)
     return None
 
 
-def _leave(listeners: list[Listener]) -> None:
-    """The sockets are another's by now, and so is the file that leads to them."""
+def _close_without_unlinking(listeners: list[Listener]) -> None:
+    """Closes the sockets, but keeps the file: both belong to the successor now."""
     for listener in listeners:
         listener.close(unlink=False)
 
 
 def _prepare_directories(settings: Settings) -> None:
-    """Raises `UntrustedPath`, or `SocketInUse` if the socket's cannot be made; the journal makes its own."""
+    """Creates the socket's directory and checks it and the state directory, which the journal creates.
+
+    Raises `UntrustedPath` or `SocketInUse`.
+    """
     require_trusted("the state directory", settings.state_dir)
     directory = os.path.dirname(settings.socket)
     try:
@@ -156,7 +161,7 @@ def _prepare_directories(settings: Settings) -> None:
 
 
 def _allow_many_descriptors() -> None:
-    """Every request brings some, and many come at once."""
+    """Raises the limit of file descriptors: each request needs several, and many arrive at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

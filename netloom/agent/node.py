@@ -1,6 +1,6 @@
-"""What the verbs and the reconciler work with: the parts of the agent, each of which owns its state.
+"""The parts of the agent that verbs and the reconciler use. Each part owns its state.
 
-Code outside of a part calls the part's methods, and never assigns to its attributes; a test sees to that.
+Code outside of a part calls its methods and never assigns to its attributes; a test checks that.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .table_keeper import TableKeeper
 
 class AttachmentNotes:
     def __init__(self) -> None:
-        # Not as planned, and the agent cannot or may not repair them.
+        # Attachments that differ from their plans and that the agent cannot or may not repair.
         self._findings: dict[int, Sequence[Finding]] = {}
-        # To be compared with the kernel soon: what stands behind ours in a list may have changed the link.
+        # To be checked soon after ADD, because a later plugin of the chain may have changed the link.
         self._recent: list[int] = []
-        # Their paths lead to other namespaces, which have the inodes of theirs.
+        # Attachments whose paths lead to other namespaces, which reuse the inodes of theirs.
         self._replaced: set[int] = set()
-        # Gone from the kernel, while the disk did not take it yet.
+        # Removed from the kernel, while the journal could not store that yet.
         self._departed: set[AttachmentKey] = set()
 
     def findings(self) -> list[Sequence[Finding]]:
@@ -45,7 +45,7 @@ class AttachmentNotes:
         return list(self._findings)
 
     def set_findings(self, number: int, findings: Sequence[Finding]) -> bool:
-        """Whether they were not known. An empty list clears them."""
+        """Sets or, with an empty list, clears findings. Returns whether they are new."""
         if not findings:
             self._findings.pop(number, None)
             return False
@@ -57,7 +57,7 @@ class AttachmentNotes:
         self._recent.extend(numbers)
 
     def take_recent(self, limit: int) -> list[int]:
-        """The first that were added."""
+        """Removes and returns the oldest ones."""
         taken, self._recent[:limit] = self._recent[:limit], []
         return taken
 
@@ -71,7 +71,7 @@ class AttachmentNotes:
             self._replaced.discard(number)
 
     def keep_replaced(self, numbers: Iterable[int]) -> None:
-        """No others are."""
+        """Clears the mark of all other attachments."""
         self._replaced.intersection_update(numbers)
 
     def has_departed(self, key: AttachmentKey) -> bool:
@@ -81,12 +81,12 @@ class AttachmentNotes:
         self._departed.add(key)
 
     def forget_departed(self, key: AttachmentKey) -> None:
-        """Its row is gone, or is a new one's."""
+        """Clears the mark once the journal has no row for the key, or a new one."""
         self._departed.discard(key)
 
 
 class Node:
-    """`tally` is that of an earlier session of this process, which goes on counting."""
+    """The agent's parts. `tally` is that of an earlier session of this process, and continues."""
 
     def __init__(
         self, settings: Settings, journal: Journal, dataplane: Dataplane, tally: Tally | None = None
@@ -123,19 +123,19 @@ class Node:
 
     @property
     def host(self) -> Host:
-        """As it was last seen."""
+        """The current snapshot of the host."""
         return self.host_view.current
 
     @property
     def ticked(self) -> float:
-        """When the slow work was last begun."""
+        """When the last round of the periodic work began."""
         return self._ticked
 
     def begin_tick(self) -> None:
         self._ticked = time.monotonic()
 
     def check_socket(self) -> None:
-        """Sets a failure if plugins do not reach the agent; as soon as it listens."""
+        """Sets a failure if plugins cannot reach the agent. Has no effect before the agent listens."""
         self._socket_check()
 
     def check_socket_by(self, check: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
-"""Links of ours that no attachment has: after a journal was lost, containers go on using them.
+"""Orphans: links of netloom without an attachment. Containers still use them after a journal was lost.
 
-Their addresses and host ports stay reserved, and what they have in the nft table is kept, whatever becomes of
-the table.
+Their addresses and host ports stay reserved, and the agent keeps their elements in the nft table, even if the
+table is deleted.
 """
 
 from __future__ import annotations
@@ -36,48 +36,48 @@ class OrphanKeeper:
         self._host = host
         self._table = table
         self._events = events
-        # What they have in the nft table: as it is known, and as it was last written.
+        # Their elements in the nft table: in memory, and as last written to the disk.
         self._known: OrphanTable = {}
         self._written: OrphanTable = {}
-        # Something that one of them had is not in the table.
+        # Whether the table lacks one of these elements.
         self._lacks = False
         self._is_unwritten = False
-        self._learning = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
 
     @property
     def contents(self) -> OrphanTable:
-        """What they have in the nft table."""
+        """The orphans' elements in the nft table."""
         return self._known
 
     async def recall(self) -> None:
-        """What an agent before this one has kept of them."""
+        """Reads the elements that an earlier agent stored."""
         kept = await asyncio.to_thread(orphan_table.read, self._directory, self._boot_id)
         self._known = self._written = kept
 
-    async def learn(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
-        """Looks for orphans, once for all callers that know the same. Whether the known were others."""
-        async with self._learning:
+    async def refresh(self, known: Mapping[str, frozenset[bytes]] | None = None) -> bool:
+        """Finds orphans, once for all callers with equal `known`. Returns whether they differ from it."""
+        async with self._refreshing:
             before = self._host.current.orphans
             if known is None or before == known:
                 found = await ask_kernel(lambda host: orphans_at(host, self._journal.survey))
                 if found or self._written:
                     await self._keep_contents(found)
                 if self._host.current.orphans.keys() - found.keys():
-                    self._table.look_for_strays()  # what they had in the table goes, too
+                    self._table.schedule_stray_rounds()  # their elements in the table must be removed, too
                 self._host.set_orphans(found, orphan_table.ports_of(self._known) if found else ())
         return self._host.current.orphans != known
 
     async def keep_guarded(self) -> None:
-        """Looks for orphans, and lays the table down if it lacks something that one of them had."""
-        await self.learn()
+        """Finds orphans, and restores the table if it lacks an element of one of them."""
+        await self.refresh()
         if self._known and self._lacks:
             await self._table.lay_down()
             self._events.record(
-                "TABLE", "elements of orphaned links were missing in the nft table, and are back"
+                "TABLE", "elements of orphaned links were missing in the nft table; the agent restored them"
             )
 
     def forget(self, link: str) -> None:
-        """It is gone, or an attachment has it now: no caller has to wait for the next look."""
+        """Removes a link that was deleted or has an attachment now, without a new search."""
         orphans = self._host.current.orphans
         if link in orphans:
             self._host.set_orphans({name: ips for name, ips in orphans.items() if name != link})
@@ -95,5 +95,7 @@ class OrphanKeeper:
             self._is_unwritten = False
         except OSError as cause:
             if not self._is_unwritten:
-                log.error("what orphaned links have in the nft table is in memory only: %s", cause)
+                log.error(
+                    "cannot store the nft elements of orphaned links; they are in memory only: %s", cause
+                )
             self._is_unwritten = True

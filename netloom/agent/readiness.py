@@ -1,7 +1,7 @@
-"""What keeps an ADD from working now: on this node at all, and for each of its networks.
+"""Readiness: findings that would make an ADD fail now, on the whole node or on one network.
 
-It is judged as CNI's STATUS is, and a little harder: an agent that nobody asks would not notice a disk that
-has become read-only, so the journal is written to if it has not been for a while.
+It checks what CNI's STATUS checks, and writes to the journal if no request has for a while: an idle agent
+would not notice that its disk became read-only.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from .liveness import stuck_finding
 from .locks import SingleFlight
 from .node import Node
 
-# The journal's last success says something for so long.
+# How long a successful write proves that the journal is writable, in seconds.
 _FRESH = 10.0
 _PATIENCE = 3.0
 
 
 class Readiness(Struct, frozen=True):
-    """`of_node` are in the way of every ADD, `of_networks` in that of one network's, by its name.
+    """Findings that make ADDs fail: `of_node` on all networks, `of_networks` on one, by its name.
 
-    `of_files` are networks that have no name: none is configured, or a file cannot be read.
+    `of_files` concern no known network: none is configured, or a file cannot be read.
     """
 
     of_node: Sequence[Finding] = ()
@@ -48,7 +48,7 @@ class Readiness(Struct, frozen=True):
     of_files: Sequence[Finding] = ()
 
     def findings(self, network: str | None = None) -> list[Finding]:
-        """All, or those that are in the way of one network."""
+        """Returns all findings, or those that make ADDs to one network fail."""
         if network is not None:
             return [*self.of_node, *self.of_networks.get(network, [networks.unknown(network)])]
         return [*self.of_node, *self.of_files, *(it for found in self.of_networks.values() for it in found)]
@@ -58,7 +58,7 @@ class Readiness(Struct, frozen=True):
 
 
 class Judge:
-    """Asks disk and kernel, with a deadline: a probe waits for the answer."""
+    """Checks readiness. Reads of disk and kernel have a deadline, because a probe waits for the answer."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -111,7 +111,7 @@ class Judge:
             if await self._guards(_PATIENCE):
                 return []
         except KernelError as error:
-            return [kernel_health.silent(f"the nft table could not be looked at: {error}")]
+            return [kernel_health.silent(f"the nft table cannot be read: {error}")]
         except TimeoutError:
             return [kernel_health.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
         return [kernel_health.table_broken()]
@@ -135,7 +135,7 @@ async def _of_journal(node: Node) -> list[Finding]:
 
 
 def _of_networks(node: Node, found: FoundNetworks) -> dict[str, list[Finding]]:
-    """Of two files of one name, the first counts."""
+    """Returns the findings of each network. Of two files with one name, the first counts."""
     judged: dict[str, list[Finding]] = {}
     for it in found.networks:
         if it.name in judged or not _is_name(it.name):
@@ -155,7 +155,7 @@ def _missing(node: Node, found: FoundNetworks) -> list[Missing]:
     kept = copies(state_dir)
     try:
         attached: Collection[str] = node.journal.survey(networks_attached) if kept else ()
-    except JournalError:  # which is told already
+    except JournalError:  # another finding reports it
         attached = ()
     return list(missing(node.settings.conf_dir, kept, found, receipt(state_dir), attached))
 

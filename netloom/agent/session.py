@@ -1,7 +1,7 @@
-"""An agent's session: from taking the journal to giving it back.
+"""An agent's session: from opening the journal to closing it.
 
-Most agents have one. One that hands over to a successor that fails begins another, as if it had just been
-started: whatever that one left, it settles.
+Most agents have one session. If a handover fails, the agent begins another session, as after a start: it
+recovers what the successor left unfinished.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .handover.handover import PATIENCE, Departure
 from .handover.successor import Takeover
 from .metrics.tally import Tally
 from .node import Node
-from .reconcile.reconciler import Reconciler, go_on, tick
+from .reconcile.reconciler import Reconciler, keep_running, tick
 from .reconcile.recovery import Recovered, recover
 from .server.dispatcher import Dispatcher, refuse
 from .server.listener import Listener
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# At the dataplane, of adding and of removing.
+# The dataplane's limit of additions, and of removals.
 REQUESTS = 4096
-# As many attachments are looked at soon after a start; of more, the rest waits for the sweep.
+# Attachments that are checked soon after a start; the sweep checks the rest.
 _AT_START = 1200
-# How long one that we follow may take to end; and one that a manager is to follow, which nobody runs.
+# How long the predecessor may keep the journal, in seconds: after a handover, and under a service manager.
 _PARTING = 2.0
 _MOVING = 15.0
-_MANAGED = "a service manager runs this agent, and decides who follows it: `systemctl restart netloom`"
+_MANAGED = "a service manager runs this agent and starts its successor: use `systemctl restart netloom`"
 
 
 class Session:
-    """`listeners` outlive it: whoever waits at them is served by the next. `follows`: one was before us."""
+    """Serves requests. `listeners` outlive it, for the next session. `follows`: it succeeds another agent."""
 
     def __init__(
         self,
@@ -66,45 +66,45 @@ class Session:
         self._listeners = listeners
         self._stop = stop
         self._asked: asyncio.Queue[Departure] = asyncio.Queue()
-        # What an earlier session of this process has counted goes on.
+        # All sessions of this process share the counters.
         self._tally = Tally()
-        # The schema of the journal when we last had it; 0: we never had.
+        # The journal's schema in this process's last session; 0: there was none.
         self._schema = 0
 
     async def serve(
         self, takeover: Takeover | None = None, dataplane: Dataplane | None = None
     ) -> Departure | None:
-        """Until it is told to stop; or until a successor has been offered its sockets.
+        """Serves until it is told to stop, or until it has offered its sockets to a successor.
 
-        The dataplane is closed at the end; one that was opened before saves a moment.
+        The session closes the dataplane. Passing one that is already open shortens a handover.
         """
         departure: Departure | None = None
         try:
             if takeover is not None:
                 takeover.begin()
-            journal = await self._taken()
+            journal = await self._open_journal()
             self._schema = journal.schema
             try:
                 if takeover is not None:
                     failpoint("handover.opened")
                 async with dataplane or Dataplane(limit=REQUESTS) as opened:
-                    departure = await self._with(journal, opened, takeover)
+                    departure = await self._run(journal, opened, takeover)
             finally:
                 await asyncio.to_thread(journal.close)
         finally:
-            # Not before the journal is free: who handed over takes it when this ends without our word.
+            # After the journal is closed: if this session fails, the predecessor then opens it again.
             if takeover is not None:
                 takeover.close()
             while not self._asked.empty():
-                self._asked.get_nowait().refuse("it is about to end, or to hand over to another", busy=True)
+                self._asked.get_nowait().refuse("it is stopping or handing over to another agent", busy=True)
         if departure is not None:
             failpoint("handover.released")
             departure.offer(self._listeners)
             failpoint("handover.offered")
         return departure
 
-    async def _taken(self) -> Journal:
-        """Who gave it to us, or has just died, may need a moment to end."""
+    async def _open_journal(self) -> Journal:
+        """Opens the journal. The predecessor may need a moment to release it."""
         patience = _PARTING if self._follows else _MOVING if self._manager.runs_us else 0
         deadline = boottime() + patience
         take = partial(Journal, self._settings.journal, lent_with=self._schema)
@@ -116,15 +116,15 @@ class Session:
                     raise
                 await asyncio.sleep(0.01)
 
-    async def _with(
+    async def _run(
         self, journal: Journal, dataplane: Dataplane, takeover: Takeover | None
     ) -> Departure | None:
         node = Node(self._settings, journal, dataplane, self._tally)
         before = await journal.ask(search.ended_uncleanly)
-        # Of the one before us: it is gone with the socket, when we make another.
+        # The last heartbeat of the predecessor. Creating a new socket deletes it.
         sign = last_sign(self._settings.socket) if before else None
         recovered = await recover(node)
-        # What was lost while no agent ran is looked for first.
+        # Objects may have been lost while no agent ran, so check attachments first.
         node.attachments.add_recent(*await journal.ask(lambda ledger: ledger.numbers_after(0, _AT_START)))
         self._listen()
         server = Server(
@@ -135,24 +135,24 @@ class Session:
             made=self._manager.keep,
             dropped=self._manager.forget,
         )
-        # What is there by now stays; collecting garbage among it would cost an ADD milliseconds.
+        # These objects are permanent; a garbage collection that visits them would cost an ADD milliseconds.
         if takeover is None:
             gc.collect()
         gc.freeze()
         self._begin(server, takeover)
-        self._tell(node, recovered, sign)
+        self._record_start(node, recovered, sign)
         reachability = Reachability(node, server, self._manager, self._stop)
-        node.check_socket_by(lambda: reachability.look(ask=True))
+        node.check_socket_by(lambda: reachability.check(ask=True))
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(tick(node)),
             loop.create_task(reachability.keep()),
-            loop.create_task(go_on("listening to the kernel", lambda: Reconciler(node).listen())),
-            loop.create_task(go_on("listening to nftables", lambda: Reconciler(node).guard())),
+            loop.create_task(keep_running("listening to the kernel", lambda: Reconciler(node).listen())),
+            loop.create_task(keep_running("listening to nftables", lambda: Reconciler(node).guard())),
             loop.create_task(watch(node, self._manager)),
         ]
         flows = loop.create_task(
-            go_on("forgetting connections", lambda: node.flows.run(journal, node.host_view))
+            keep_running("removing stale connections", lambda: node.flows.run(journal, node.host_view))
         )
         pages = self._pages(node, server)
         if pages is not None:
@@ -182,14 +182,14 @@ class Session:
     def _pages(self, node: Node, server: Server) -> Pages | None:
         if self._settings.web is None:
             return None
-        # Loaded before the agent is ready; without an HTTP listener, never.
+        # `load_all` imports it before the agent is ready, and only with an HTTP listener.
         from .http.pages import Pages
 
         return Pages(node, self._settings.web, lambda: server.under_way)
 
     def _begin(self, server: Server, takeover: Takeover | None) -> None:
-        """Serving and saying so is one step: nobody is served before the word, or without it."""
-        told = ["READY=1", f"STATUS=serving at {self._settings.socket}"]
+        """Begins to serve and notifies the predecessor and the service manager, without a step in between."""
+        notifications = ["READY=1", f"STATUS=serving at {self._settings.socket}"]
         server.open()
         if takeover is not None:
             try:
@@ -199,12 +199,13 @@ class Session:
                 server.shut()
                 raise
             failpoint("handover.said")
-            log.info("follows version %s; calls waited for %.0f ms", takeover.offer.version, waited * 1000)
-            told.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
-        self._manager.tell(*told)
+            version = takeover.offer.version
+            log.info("took over from version %s; calls waited for %.0f ms", version, waited * 1000)
+            notifications.append(f"X_NETLOOM_WAITED_USEC={waited * 1e6:.0f}")
+        self._manager.notify(*notifications)
 
-    def _tell(self, node: Node, recovered: Recovered, sign: float | None) -> None:
-        """`sign` is the last one of an agent before it that was killed."""
+    def _record_start(self, node: Node, recovered: Recovered, sign: float | None) -> None:
+        """Records the start. `sign` is the last heartbeat of a predecessor that was killed."""
         log.info("ready at %s; %s", self._settings.socket, recovered)
         details = f"version {__version__}, process {os.getpid()}; {recovered}"
         node.events.record(
@@ -217,13 +218,13 @@ class Session:
             departure = await self._next()
             if departure is None:
                 log.info("stopping")
-                self._manager.tell("STOPPING=1")
+                self._manager.notify("STOPPING=1")
                 node.events.record("STOP", me)
                 return None
             failpoint("handover.begun")
             objection = _MANAGED if self._manager.runs_us else departure.objection()
             if objection:
-                log.warning("another agent wants to follow, and must not: %s", objection)
+                log.warning("refused to hand over to another agent: %s", objection)
                 departure.refuse(objection)
                 continue
             departure.paused = boottime()
@@ -235,11 +236,11 @@ class Session:
                 details = f"{me}; handing over to version {departure.claim.version}"
                 node.events.record("STOP", details, reason="handover")
                 return departure
-            departure.refuse(f"{server.under_way} requests are under way", busy=True)
+            departure.refuse(f"requests in progress: {server.under_way}", busy=True)
             server.open()
 
     async def _next(self) -> Departure | None:
-        """Who wants to follow; None when it is time to stop."""
+        """Waits for an agent that wants to take over. Returns None when this one must stop."""
         asked, stop = asyncio.ensure_future(self._asked.get()), asyncio.ensure_future(self._stop.wait())
         await asyncio.wait((asked, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()

@@ -1,4 +1,4 @@
-"""How an agent is started."""
+"""An agent's settings."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ..api.paths import DEFAULT_CONF_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR, int
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """How an agent is started. Times are seconds."""
+    """An agent's settings. Times are in seconds."""
 
     state_dir: str = DEFAULT_STATE_DIR
     socket: str = DEFAULT_SOCKET
-    # How long a namespace must have been gone, seen twice, before what it held is released.
+    # How long a namespace must be missing, in two checks, before its attachments are released.
     grace: float = 30.0
-    # How often dead namespaces, lost objects and waiting intents are looked for.
+    # Interval of the periodic work: queued DELs, unfinished attachments, missing objects.
     tick: float = 1.0
-    # Within this time every attachment is compared with the kernel once, if there are not too many.
+    # Time in which every attachment is compared with the kernel once, if there are not too many.
     sweep: float = 60.0
-    # How long a stop waits for what is under way.
+    # How long a stop waits for requests in progress.
     patience: float = 10.0
-    # Where runtimes find networks.
+    # The directory of CNI configurations.
     conf_dir: str = DEFAULT_CONF_DIR
-    # Address and port of metrics and health; None: nowhere.
+    # Address and port of the HTTP listener for metrics and health; None: no listener.
     web: tuple[str, int] | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""systemd's protocol: sockets that it hands in, its notify socket, and its watchdog."""
+"""systemd's protocols: socket activation, notifications, the descriptor store and the watchdog."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .node import Node
 from .server.listener import Listener, has_listener, inode_at
 
 _FIRST_DESCRIPTOR = 3
-# A name in the store says which file led to the socket: a descriptor alone does not.
+# The name in the store has the inode of the socket's file, which a descriptor does not tell.
 _STORED = re.compile(r"netloom-([0-9]{1,20})")
 _NOTIFY = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "FDSTORE")
 _LISTEN = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-# As many digits as a number of 64 bits may have; the largest means that a time never comes.
+# A number of 64 bits has at most 20 digits. The largest one means "infinity".
 _DIGITS = 20
 _NEVER = 2**64 - 1
 
 
 class BadVariable(Exception):
-    """A service manager says what cannot be. `name` is the variable's."""
+    """The service manager set an invalid environment variable, `name`."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{name} {why}")
@@ -38,17 +38,17 @@ class BadVariable(Exception):
 
 
 class Passed(NamedTuple):
-    """A descriptor that was open before we were, and its name."""
+    """A descriptor that the service manager passed, and its name."""
 
     descriptor: int
     name: str
 
 
 class Manager:
-    """`watchdog` is how often it wants to hear of us, in seconds; None: it does not care.
+    """The service manager.
 
-    `stores`: it keeps descriptors for us, and starts us again with them. `directories` are those that it
-    makes whenever it starts us.
+    `watchdog` is its watchdog timeout in seconds, or None. `stores`: it keeps descriptors of the agent and
+    passes them to the next one. `directories` are those that it creates whenever it starts the agent.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class Manager:
 
     @classmethod
     def of_environment(cls, environment: MutableMapping[str, str]) -> Self:
-        """Takes the variables out: they are for us, and for no process that we start.
+        """Removes the variables from `environment`, because child processes must not see them.
 
-        Called before we open any descriptor: whichever is open by then was handed in. Raises `BadVariable`.
+        Must be called before the agent opens any descriptor. Raises `BadVariable`.
         """
         notify = {name: environment.pop(name, "") for name in _NOTIFY}
         listen = {name: environment.pop(name, "") for name in _LISTEN}
@@ -81,18 +81,18 @@ class Manager:
             address if address.startswith(("/", "@")) and len(address) > 1 else "",
             watchdog,
             passed,
-            # systemd says so since its version 254; before, we know it by what else it does for us.
+            # systemd sets FDSTORE since version 254; an older one is recognised by the other variables.
             stores=notify["FDSTORE"] not in ("", "0") or bool(passed) or watchdog is not None,
             directories=environment.get("RUNTIME_DIRECTORY", "").split(":"),
         )
 
     @property
     def runs_us(self) -> bool:
-        """Whether it would start another one if we went: then it decides who follows us."""
+        """Whether the manager restarts the agent when it exits, and so chooses its successor."""
         return bool(self._address) and self.stores
 
     def listeners(self, path: str) -> list[Listener]:
-        """Sockets that we are to accept from; the one that the path leads to is first."""
+        """Returns the passed sockets, with the one that `path` leads to first. Closes other descriptors."""
         found = []
         for passed in self.passed:
             os.set_inheritable(passed.descriptor, False)
@@ -102,7 +102,8 @@ class Manager:
                 found.append((listening, int(stored[1]) if stored else 0))
             else:
                 os.close(passed.descriptor)
-        # Of the manager's own we know no file: it is the one at the path, unless that is dead, or of another.
+        # The inode of the manager's own socket is unknown: assume the live socket at the path, unless it is a
+        # stored one.
         here = inode_at(path) if has_listener(path) else 0
         unknown = 0 if any(inode == here for _, inode in found) else here
         made = [
@@ -111,8 +112,8 @@ class Manager:
         ]
         return sorted(made, key=lambda it: not it.is_in_place())
 
-    def tell(self, *lines: str, descriptors: Sequence[int] = ()) -> None:
-        """A manager that is gone, or that does not read, is told nothing: we have other things to do."""
+    def notify(self, *lines: str, descriptors: Sequence[int] = ()) -> None:
+        """Sends a notification. Does not wait, and ignores errors, if the manager does not read it."""
         if not self._address:
             return
         rights = (
@@ -124,16 +125,16 @@ class Manager:
             sending.sendmsg(["\n".join(lines).encode()], rights)
 
     def keep(self, listener: Listener) -> None:
-        """Stores a socket that we made, so that whoever waits at it outlives us."""
+        """Puts a socket that the agent created into the store, so that waiting clients survive a restart."""
         if not self.runs_us:
             return
-        self.tell("FDSTORE=1", f"FDNAME=netloom-{listener.inode}", descriptors=[listener.fileno()])
+        self.notify("FDSTORE=1", f"FDNAME=netloom-{listener.inode}", descriptors=[listener.fileno()])
         listener.is_kept = True
 
     def forget(self, listener: Listener) -> None:
-        """One at which nobody waits any more, and which nobody finds."""
+        """Removes a socket from the store that no client waits at or can find."""
         if listener.is_kept:
-            self.tell("FDSTOREREMOVE=1", f"FDNAME=netloom-{listener.inode}")
+            self.notify("FDSTOREREMOVE=1", f"FDNAME=netloom-{listener.inode}")
 
 
 def _watchdog(process: str, microseconds: str) -> float | None:
@@ -151,18 +152,18 @@ def _passed(process: str, count: str, names: str) -> list[Passed]:
     for number, name in zip(range(many), chain(names.split(":"), repeat("")), strict=False):
         descriptor = _FIRST_DESCRIPTOR + number
         if not _is_open(descriptor):
-            raise BadVariable("LISTEN_FDS", f"is {many}, and descriptor {descriptor} is not open")
+            raise BadVariable("LISTEN_FDS", f"is {many}, but descriptor {descriptor} is not open")
         found.append(Passed(descriptor, name))
     return found
 
 
 def _number(variable: str, text: str, what: str) -> int:
-    """0 of one that is not set."""
+    """Parses a variable; 0 if it is not set."""
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         shown = f"{text[:_DIGITS]}…" if len(text) > _DIGITS else text
-        raise BadVariable(variable, f"is {shown!r}, which is no number of {what}")
+        raise BadVariable(variable, f"is {shown!r}, which is not a number of {what}")
     return int(text)
 
 
@@ -187,33 +188,33 @@ def _is_listening(descriptor: int) -> bool:
 
 log = logging.getLogger(__name__)
 
-# In the time after which the manager takes us for dead, so many signs of life.
+# Notifications per watchdog timeout.
 _SIGNS = 3
 
 
 async def watch(node: Node, manager: Manager) -> None:
-    """Until it is cancelled; at once, if nobody wants to know."""
+    """Notifies the watchdog until it is cancelled; returns at once if there is no watchdog."""
     if manager.watchdog is None:
         return
     pause = manager.watchdog / _SIGNS
-    said = ""
+    sent = ""
     while True:
         found = await stuck(node, pause)
         if found:
-            log.error("no sign of life to the service manager: %s", "; ".join(it.text for it in found))
+            log.error("not notifying the watchdog: %s", "; ".join(it.text for it in found))
         else:
-            manager.tell("WATCHDOG=1")
-            with suppress(JournalError):  # of which `status` tells more
+            manager.notify("WATCHDOG=1")
+            with suppress(JournalError):  # `netloom status` reports it
                 counts = await node.journal.ask(Ledger.count)
                 status = _status(node, sum(counts.values()))
-                if status != said:
-                    manager.tell(f"STATUS={status}")
-                said = status
+                if status != sent:
+                    manager.notify(f"STATUS={status}")
+                sent = status
         await asyncio.sleep(pause)
 
 
 def _status(node: Node, attachments: int) -> str:
-    """A line for `systemctl status`."""
+    """Returns the line that `systemctl status` shows."""
     reasons = [*node.conditions.failures.values(), *([node.journal.trouble] if node.journal.trouble else [])]
     serving = f"serving {attachments} attachment{'' if attachments == 1 else 's'}"
     return f"{serving}; nothing can be attached: {'; '.join(reasons)}" if reasons else serving

@@ -1,4 +1,4 @@
-"""Keeps the node's nft table: lays it down, compares it, and removes what no attachment has in it."""
+"""Keeps the node's nft table: writes it, checks it, and removes strays, which belong to no attachment."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .reconcile.flows import Flows
 
 log = logging.getLogger(__name__)
 
-_LOOKS_FOR_STRAYS = 3
+_STRAY_ROUNDS = 3
 
-# What the journal can count, too: for each number there, the sets that must have as many elements together.
+# For each number that the journal counts, the sets that must have as many elements together.
 _COUNTED = ((table.SOURCES[0],), (table.SOURCES[1],), *zip(table.PORTS, table.PORTS_AT, strict=True))
 
 
 class TableKeeper:
-    """`orphaned` says what orphaned links have in the table, which they keep."""
+    """`orphaned` returns the elements of orphaned links, which stay in the table."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class TableKeeper:
         events: EventLog,
         orphaned: Callable[[], OrphanTable],
     ) -> None:
-        # The identity is the journal's, which it has from its first agent on.
+        # `own` sets the identity, which the journal has.
         self._owner = Owner(state_dir, "")
         self._journal = journal
         self._dataplane = dataplane
@@ -53,19 +53,19 @@ class TableKeeper:
         self._tally = tally
         self._events = events
         self._orphaned = orphaned
-        self._looks = 0
+        self._stray_rounds = 0
         self._laying = asyncio.Lock()
 
     def own(self, identity: str) -> None:
-        """The table is laid down with this journal's mark from now on."""
+        """Sets the journal's identity, with which the table is marked from now on."""
         self._owner = Owner(self._owner.state_dir, identity)
 
     async def stands(self) -> bool:
-        """Whether the table is as it was laid down, elements aside: chains, rules, flags."""
+        """Whether chains, rules and flags of the table are as written. Elements are not checked."""
         return await ask_kernel(lambda host: not table.TABLE.check(Scope(host)))
 
     async def is_complete(self) -> bool:
-        """Whether the table is of this version and ours, and has an element for every address and port."""
+        """Whether the table has this version, this journal's mark, and an element per address and port."""
         of = table.TABLE
 
         def counted(host: Namespace) -> list[int] | None:
@@ -80,13 +80,13 @@ class TableKeeper:
         return await ask_kernel(counted) == held
 
     async def lay_down(self) -> None:
-        """The table with all attachments' elements, in one step: no packet meets a part of it.
+        """Writes the table with all elements in one transaction: no packet meets an incomplete table.
 
-        Links that are there and in no journal keep theirs: the journal may have been lost, and they still
-        work. A DEL that is on its way leaves strays, which are looked for.
+        Orphaned links keep their elements, because their containers still work. A DEL in progress may leave
+        strays, which later ticks remove.
         """
         await self.laying()
-        self.look_for_strays()
+        self.schedule_stray_rounds()
 
     def laying(self) -> DataplaneRequest[None]:
         def every(host: Namespace) -> list[Content]:
@@ -98,7 +98,7 @@ class TableKeeper:
         return self._dataplane.lay_down(table.TABLE, every, timeout=30)
 
     async def keep(self) -> bool:
-        """Lays the table down if it does not stand, once for all callers. Whether that was needed."""
+        """Writes the table if it is not as written, once for all callers. Returns whether that was needed."""
         async with self._laying:
             if await self.stands():
                 return False
@@ -106,10 +106,10 @@ class TableKeeper:
             await self.lay_down()
         self._tally.count("tables")
         self._events.record(
-            "TABLE", f"the nft table {table.TABLE.name} was not whole, and was laid down anew"
+            "TABLE", f"the nft table {table.TABLE.name} was incomplete; the agent restored it"
         )
-        await self._flows.again(self._journal)
-        log.warning("the nft table %s was not whole; it is again, with all elements", table.TABLE.name)
+        await self._flows.add_all(self._journal)
+        log.warning("the nft table %s was incomplete; restored it with all elements", table.TABLE.name)
         return True
 
     def _planned(self) -> list[Content]:
@@ -117,29 +117,29 @@ class TableKeeper:
             lambda ledger: [it for plan in ledger.plans() for it in contents.of_plan(plan)]
         )
 
-    # Strays: elements and chains that no attachment has.
+    # Strays: elements and chains that belong to no attachment.
 
-    def look_for_strays(self, times: int = _LOOKS_FOR_STRAYS) -> None:
-        """At the next ticks: by the last of them, every DEL that is on its way now is through."""
-        self._looks = max(self._looks, times)
+    def schedule_stray_rounds(self, times: int = _STRAY_ROUNDS) -> None:
+        """Makes the next ticks remove strays. Every DEL in progress now has ended before the last of them."""
+        self._stray_rounds = max(self._stray_rounds, times)
 
-    def take_look(self) -> bool:
-        """Whether this tick has to look for strays."""
-        if not self._looks:
+    def take_stray_round(self) -> bool:
+        """Whether this tick has to remove strays; counts the tick."""
+        if not self._stray_rounds:
             return False
-        self._looks -= 1
+        self._stray_rounds -= 1
         return True
 
     async def remove_strays(self) -> None:
         elements, chains = await ask_kernel(self._strays)
         if chains:
-            await self.lay_down()  # without them, and without the elements
+            await self.lay_down()  # leaves out stray chains and elements
         elif elements:
-            # Those that are strays when their turn has come: an ADD may have got the same again.
+            # Determined again at the time of the removal: an ADD may have got the same element meanwhile.
             await self._dataplane.remove_found(lambda host: Plan(tuple(self._strays(host)[0])), timeout=30)
 
     def _strays(self, host: Namespace) -> tuple[list[NftElement], list[str]]:
-        """The kernel is read first: an attachment is in the journal before its elements are in the table."""
+        """Reads the kernel before the journal: an attachment is in the journal before it is in the table."""
         there, chains = contents.there(host), contents.chains_there(host)
         links = set(link_names(host))
         planned = self._planned()

@@ -88,7 +88,7 @@ def test_where_nobody_listens_nobody_runs(path: str, what: str) -> None:
         lambda it: (it.recv(1000), it.send(Reply(0, b"{}").encode())),
         lambda it: (it.recv(1000), it.send(Reply(0, b"nonsense").encode())),
         lambda it: (it.recv(1000), it.send(Reply(1, b"nonsense").encode())),
-        lambda it: (it.recv(1000), it.send(Reply(1, b'{"msg":"only root may ask the agent"}').encode())),
+        lambda it: (it.recv(1000), it.send(Reply(1, b'{"msg":"only root may use the agent"}').encode())),
     ],
     ids=["hangs-up", "breaks-off", "empty", "too-large", "lacks-keys", "no-json", "refuses-oddly", "refuses"],
 )

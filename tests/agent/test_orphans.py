@@ -88,7 +88,7 @@ def test_an_address_of_one_that_is_asked_for_is_refused_with_its_name(unaware: N
         unaware.add(unaware.container())
     done = unaware.plugin("ADD", unaware.container(), CNI_ARGS="IP=10.9.0.2")
     assert done.code == 101
-    assert "10.9.0.2 was asked for by name, and link loomstray has it" in done.message
+    assert "requested address 10.9.0.2 is in use by link loomstray" in done.message
     assert "`ip link del loomstray`" in done.message
 
 

@@ -327,14 +327,14 @@ def test_no_name_of_what_arrives_meanwhile_is_in_an_anonymous_one(attached: Mach
 def test_names_that_only_the_log_knows_are_not_in_an_anonymous_one(attached: Machine) -> None:
     """Their operations were forgotten long ago."""
     with open(attached.node.state_dir / "agent.log", "a") as log:
-        log.write("WARNING acme-net/old-container/eth0 had lost, and has again: a route\n")
+        log.write("WARNING put back missing objects of acme-net/old-container/eth0: a route\n")
         log.write("INFO released [db/x7/eth0] trace=1\n")
         log.write('{"message": "x", "network": "acme-two", "container_id": "older-container"}\n')
 
     archive = bundled(attached, "--anonymous")
 
     assert archive.has("acme", "old-container", "older-container", "db/", "/x7") == []
-    assert archive.has("had lost, and has again") != []
+    assert archive.has("put back missing objects") != []
 
 
 # How large it is.

@@ -93,7 +93,7 @@ def test_a_secret_in_a_text_is_removed(text: str, secret: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "netloom/web/eth0 had lost, and has again: route 10.78.0.1/32",
+        "put back missing objects of netloom/web/eth0: route 10.78.0.1/32",
         "CNI_ARGS=K8S_POD_NAME=web;K8S_POD_NAMESPACE=shop;IgnoreUnknown=1",
         "unknown key `Mtu`; did you mean `mtu`?",
         "attachment netloom/5a1b/eth0: config_hash c8b4a665c892daf5e517b6c15adc9e4c is another",

@@ -272,7 +272,7 @@ def test_an_agent_that_cannot_take_its_journal_back_waits_until_it_can(scene: Sc
     follower.kill()
     assert follower.wait(10) == KILL
     with calling(scene.node, 1) as callers:
-        assert eventually(lambda: "cannot go on yet" in scene.node.log())
+        assert eventually(lambda: "cannot resume yet" in scene.node.log())
         journal.rmdir()
         aside.rename(journal)
         assert eventually(lambda: serves(scene))

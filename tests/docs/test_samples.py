@@ -212,7 +212,7 @@ class Life:
         self.show("doctor")
         self.show("up")
         log = node.state_dir / "agent.log"
-        assert eventually(lambda: "had lost, and has again" in log.read_text())
+        assert eventually(lambda: "put back missing objects" in log.read_text())
         self.printed.add("tail", log.read_text())
         self.show("doctor")
         process = self.machine.agent
@@ -336,6 +336,6 @@ def test_every_command_whose_samples_are_checked_is_shown_somewhere() -> None:
 
 @pytest.mark.unit
 def test_other_words_are_another_shape() -> None:
-    line = "0 unfinished taken away, 0 queued DELs"
+    line = "unfinished ones removed: 0, DELs replayed: 0"
     assert shape(line) == shape(line.replace("0", "17"))
     assert shape(line) != shape(f"{line} done")

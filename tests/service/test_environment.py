@@ -38,7 +38,7 @@ def handed(**variables: str) -> Any:
 def test_without_a_manager_there_is_nothing() -> None:
     found = Manager.of_environment({"PATH": "/bin"})
     assert (found.watchdog, found.passed, found.runs_us) == (None, (), False)
-    found.tell("READY=1")
+    found.notify("READY=1")
 
 
 def test_variables_are_taken_out_for_no_other_process_is_meant() -> None:
@@ -92,4 +92,4 @@ def test_descriptors_have_the_names_that_are_given(names: str) -> None:
 @pytest.mark.parametrize("count", ["3", "99999999999", "9" * 20])
 def test_descriptors_that_are_not_there_are_an_error(count: str) -> None:
     said = handed(LISTEN_FDS=count)[3]
-    assert said == f"LISTEN_FDS is {count}, and descriptor 5 is not open"
+    assert said == f"LISTEN_FDS is {count}, but descriptor 5 is not open"

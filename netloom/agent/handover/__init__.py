@@ -1,1 +1,1 @@
-"""An upgrade without a failed call: the running agent hands its sockets and its journal to the next one."""
+"""Upgrades without a failed call: the running agent passes its sockets and its journal to its successor."""

@@ -1,18 +1,17 @@
-"""From one agent to the next without a lost call: the listening socket itself goes over.
+"""Handover without a lost call: the agent passes its listening sockets to its successor.
 
-The successor is a process beside the one that serves. It loads and checks all it can, and only then asks. The
-one that serves takes no more clients, finishes what is under way, gives the journal back, and sends its
-listening socket along the connection. Clients that come now wait at that socket. The successor takes the
-journal, recovers, and says that it serves, in the same moment in which it begins to: until that word, the
-other one waits, and goes on if the connection ends without it. So whatever happens to the successor, it is as
-if nobody had asked; and whatever happens to the other one, the successor has the socket.
+The successor is a second process. It loads and checks everything it can before it requests the handover. The
+agent then stops accepting clients, finishes its requests, closes the journal and sends its listening sockets;
+new clients wait at them. The successor opens the journal, recovers, begins to serve and reports that at the
+same time. The agent waits for this report, and serves again if the connection ends without it. So a successor
+that fails changes nothing; and if the agent fails, the successor has the sockets.
 
-    successor → agent   the question `handover`, with a `Claim`
+    successor → agent   the RPC `handover`, with a `Claim`
     agent → successor   an `Offer`, with the descriptors of the sockets
     successor → agent   AT_WORK, every half second; SERVING, once
-    agent → successor   WITHDRAWN, if it goes on, or stops, instead of waiting
+    agent → successor   WITHDRAWN, if it resumes or stops instead of waiting
 
-This is the side of the agent that serves; the other one is `successor`.
+This module is the agent's side; `successor` is the other one.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ log = logging.getLogger(__name__)
 
 AT_WORK, SERVING, WITHDRAWN = b".", b"!", b"-"
 
-# How long the agent waits for what is under way before it refuses: no verb that can fail has less time.
+# How long the agent waits for its requests before it refuses: no verb that can fail has less time.
 PATIENCE = 3.0
-# As many sockets as one message may bring.
+# Most sockets in one message.
 MOST = 8
-# How long a successor may be silent, which tells of itself twice a second, before it is ended.
+# How long a successor, which reports twice a second, may be silent before it is killed.
 _SILENCE = 4.0
 _CREDENTIALS = struct.Struct("3i")
 _NETNS = "/proc/thread-self/ns/net"
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """Who wants to follow, and where it is: in another network, or with another journal, it must not."""
+    """The successor's identity. It must have the agent's network namespace and journal."""
 
     version: str
     process: int
@@ -59,9 +58,9 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """The answer. `refused` says why not; `busy` that it may be asked again. `paused` is since boot.
+    """The answer. `refused` is the reason of a refusal; `busy`: try again. `paused` is in seconds since boot.
 
-    That it has `handover` tells it from the answer of an agent that does not know the question.
+    The field `handover` distinguishes it from the answer of an agent that does not know the RPC.
     """
 
     handover: int
@@ -90,28 +89,28 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 class Departure:
-    """The side of the agent that serves: a successor has asked, and waits on its connection."""
+    """The agent's side of a handover, with the connection of the successor."""
 
     def __init__(self, connection: socket.socket, body: bytes, settings: Settings) -> None:
         connection.setblocking(False)
         self._connection = connection
         self._settings = settings
         self._process = _peer(connection)
-        # Since when clients wait, counted from boot.
+        # When clients began to wait, in seconds since boot.
         self.paused = 0.0
         self.claim: Claim | None = None
         with suppress(msgspec.MsgspecError):
             self.claim = msgspec.json.decode(body, type=Claim)
 
     def objection(self) -> str:
-        """Why this one must not follow us; empty if it may."""
+        """Returns why this process must not take over, or an empty string."""
         ours = claim_of(self._settings)
         if self.claim is None:
-            return "it does not ask as agreed"
+            return "its request is invalid"
         if self.claim.netns != ours.netns:
             return "it is in another network namespace: run it where this agent runs"
         if self.claim.journal != ours.journal:
-            return f"it has another journal than {self._settings.journal}: give it this --state-dir"
+            return f"it uses another journal than {self._settings.journal}: start it with this --state-dir"
         return ""
 
     def refuse(self, why: str, *, busy: bool = False) -> None:
@@ -128,11 +127,11 @@ class Departure:
 
     def _send(self, offer: Offer, descriptors: Sequence[int] = (), *, status: int = 0) -> None:
         reply = Reply(status, msgspec.json.encode(offer)).encode()
-        with suppress(OSError):  # it is gone, which is seen when its word is awaited
+        with suppress(OSError):  # it has exited, which `is_followed` notices
             socket.send_fds(self._connection, [reply], list(descriptors))
 
     async def is_followed(self) -> bool:
-        """Whether the successor serves. If not, it is gone, and never will: one that is stuck is ended."""
+        """Waits for the successor. Returns whether it serves; if not, it never will. Kills a stuck one."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -147,7 +146,7 @@ class Departure:
                 return False
 
     def withdraw(self) -> bool:
-        """From here on it cannot say that it serves, and hears why. Whether it just had said so."""
+        """Makes a report of the successor impossible from now on. Returns whether it had reported already."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RD)
             while said := self._connection.recv(64):
@@ -160,7 +159,7 @@ class Departure:
     def _end(self) -> bool:
         if self.withdraw():
             return True
-        log.error("the new agent (process %d) is stuck, and is killed", self._process)
+        log.error("the new agent (process %d) is stuck; killing it", self._process)
         if self._process:
             with suppress(OSError):
                 handle = os.pidfd_open(self._process)

@@ -1,8 +1,8 @@
-"""Following an agent that knows no handover: one of an older version.
+"""Takes over from an agent of an older version, which does not support handover.
 
-A new socket appears over its own, in one step: whoever comes from then on waits there. Whoever had connected
-before is served by the old one, which is asked once more by its old socket: when it answers, it has taken all
-that came before. Only then it is told to end, which it does when it has finished what it took.
+A new socket replaces the file of its socket in one step: new clients wait there. The old agent serves clients
+that had connected before; when it answers one more request at its old socket, it has accepted all of them.
+Then it gets SIGTERM, finishes these requests and exits.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .successor import HandoverRefused
 
 T = TypeVar("T")
 
-# A client that has just connected sends its request in far less.
+# More time than a connected client needs to send its request.
 _MOMENT = 0.05
 _ANSWER = 5.0
-# A service manager, whose socket it is; or an agent that is all of its container, which would end with it.
+# A service manager that owns the socket, or an agent that is its container's only process.
 _MANAGER = 1
-# It waits ten seconds for what is under way, and needs a moment more.
+# The old agent waits ten seconds for its requests, and needs a moment more.
 _END = 15.0
 
 
 def replace_older(settings: Settings) -> tuple[Listener, float]:
-    """The new socket, and since when clients wait at it. The old agent has ended, and its journal is free."""
+    """Ends the old agent. Returns the new socket, and the time since which clients wait at it."""
     return replace_older_by(settings, lambda: Listener.made(settings.socket, over=True))
 
 
 def replace_older_by(settings: Settings, listen: Callable[[], T]) -> tuple[T, float]:
-    """`listen` puts another socket in the place of the agent's.
+    """Ends the old agent. `listen` replaces the agent's socket.
 
-    Raises `Refused`, before anything was changed if that can be known before.
+    Raises `HandoverRefused`, and changes nothing if the reason is known before.
     """
     process, handle = _identified(settings)
     try:
@@ -54,7 +54,9 @@ def replace_older_by(settings: Settings, listen: Callable[[], T]) -> tuple[T, fl
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGTERM)
         if not select.select([handle], [], [], _END)[0]:
-            raise HandoverRefused(f"the agent that runs (process {process}) was told to end, and does not")
+            raise HandoverRefused(
+                f"the running agent (process {process}) got SIGTERM and did not stop within {_END:g} s"
+            )
     finally:
         os.close(handle)
     failpoint("takeover.ended")
@@ -62,7 +64,7 @@ def replace_older_by(settings: Settings, listen: Callable[[], T]) -> tuple[T, fl
 
 
 def _identified(settings: Settings) -> tuple[int, int]:
-    """Its process, and a handle taken while it answers: so it is no other that has got its number."""
+    """Returns the agent's process ID and a pidfd, opened while it answers so that the ID cannot be reused."""
     try:
         with Connection(settings.socket, _ANSWER) as connection:
             handle = os.pidfd_open(connection.process)
@@ -74,27 +76,27 @@ def _identified(settings: Settings) -> tuple[int, int]:
             if state_dir != settings.state_dir or connection.process == _MANAGER:
                 os.close(handle)
                 raise HandoverRefused(
-                    f"the agent at {settings.socket} has its state in {state_dir}, or is process 1"
+                    f"the agent at {settings.socket} uses state directory {state_dir}, or is process 1"
                 )
             return connection.process, handle
     except AgentError as error:
         raise HandoverRefused(str(error)) from None
     except OSError:
         raise HandoverRefused(
-            f"the agent at {settings.socket} runs where it cannot be seen from here"
+            f"the process of the agent at {settings.socket} is not visible in this PID namespace"
         ) from None
 
 
 @contextmanager
 def _linked(path: str) -> Iterator[str]:
-    """A second name of a socket, by which it can be reached when the first leads to another."""
+    """Yields a second path of a socket, for use after the first one was replaced."""
     name = f"{path}.{os.getpid()}.old"
     with suppress(FileNotFoundError):
         os.unlink(name)
     try:
         os.link(path, name)
     except OSError as cause:
-        raise HandoverRefused(f"the socket at {path} cannot be replaced: {cause.strerror}") from None
+        raise HandoverRefused(f"cannot replace the socket at {path}: {cause.strerror}") from None
     try:
         yield name
     finally:
@@ -103,6 +105,6 @@ def _linked(path: str) -> Iterator[str]:
 
 
 def _ask(path: str) -> None:
-    """Its answer is its word that it has taken whoever came before us."""
+    """Waits for an answer, after which the agent has accepted all earlier clients."""
     with suppress(AgentError), Connection(path, _ANSWER) as connection:
         connection.info()

@@ -29,21 +29,21 @@ from .handover import AT_WORK, MOST, SERVING, WITHDRAWN, Claim, Offer, claim_of
 
 log = logging.getLogger(__name__)
 
-# How long the kernel is asked for lists that change while it lists them, as on a node that has much to do.
+# How long to retry kernel dumps that concurrent changes interrupt, as on a busy node.
 _PATIENCE = 10.0
 _RETRY_PAUSE = 0.1
-# Beside a copy of the journal: what a migration itself, and the first calls after it, may need.
+# Space that a migration and the first calls after it may need, besides a copy of the journal.
 _SPACE = 16 << 20
 
 
 def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
-    """Reads journal and kernel as if it had begun; changes nothing. Raises `JournalError`, `KernelError`.
+    """Reads journal and kernel as a start does; changes nothing. Raises `JournalError`, `KernelError`.
 
-    Nobody waits for us yet, and calls go on meanwhile: a list that they interrupt is asked for again.
+    No client waits yet. The running agent still changes the kernel, so interrupted dumps are repeated.
     """
     require_readable(settings.journal)
     deadline = time.monotonic() + patience
-    told = False
+    has_logged = False
     while True:
         try:
             with Namespace.own() as host:
@@ -53,16 +53,16 @@ def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
         except KernelError as error:
             if error.errno != errno.EINTR or time.monotonic() >= deadline:
                 raise
-            if not told:
-                log.info("not ready to follow yet, trying again: %s", error)
-            told = True
+            if not has_logged:
+                log.info("not ready to take over yet, trying again: %s", error)
+            has_logged = True
         time.sleep(_RETRY_PAUSE)
 
 
 def require_readable(path: str) -> None:
-    """The whole journal, as we would have it. Raises `JournalError`; nothing is changed.
+    """Reads the whole journal with this version's schema; changes nothing. Raises `JournalError`.
 
-    One of an older version is migrated in a copy, in memory: so a migration that fails does it here.
+    An older journal is migrated in memory, so that a migration that would fail does so here.
     """
     if not os.path.exists(path):
         return
@@ -92,13 +92,13 @@ def _require_space(path: str, wanted: int) -> None:
         raise JournalError(f"{path}: {cause.strerror}") from None
     if free.f_bavail * free.f_frsize < needed:
         raise Unwritable(
-            f"the journal {path} has schema {version}, and becomes {journal_schema.VERSION}: that needs "
-            f"{needed >> 20} MiB on its disk, which has {free.f_bavail * free.f_frsize >> 20}"
+            f"migrating the journal {path} from schema {version} to {journal_schema.VERSION} needs "
+            f"{needed >> 20} MiB on its disk; {free.f_bavail * free.f_frsize >> 20} MiB are free"
         )
 
 
 _WORK_EVERY = 0.5
-# How long we wait for the offer, and how long we ask one that is busy.
+# How long to wait for an offer, and how long to ask a busy agent again.
 _OFFER = 30.0
 _BUSY = 20.0
 _PAUSE = 0.25
@@ -106,21 +106,21 @@ _LARGEST = 1 << 16
 
 
 class HandoverRefused(Exception):
-    """The agent that runs does not hand over, and goes on."""
+    """The running agent refuses the handover, and continues."""
 
 
 class Withdrawn(Exception):
-    """The agent that handed over has taken it back: we were too slow."""
+    """The predecessor resumed or stopped, because this agent was too slow."""
 
 
 class NotKnown(Exception):
-    """The agent that runs knows no handover."""
+    """The running agent does not support handover."""
 
 
 class Takeover:
-    """The sockets are ours, and the other one waits for our word.
+    """The received sockets, and the connection to the predecessor, which waits for a report.
 
-    Without a connection, nobody does: it has ended.
+    Without a connection, the predecessor has exited.
     """
 
     def __init__(self, connection: socket.socket | None, listeners: list[Listener], offer: Offer) -> None:
@@ -132,7 +132,7 @@ class Takeover:
         self.offer = offer
 
     def begin(self) -> None:
-        """Says that we are at work, until we say that we serve."""
+        """Reports every half second that this agent is at work, until `complete`."""
         if self._connection is None:
             return
         with suppress(OSError):
@@ -140,9 +140,9 @@ class Takeover:
         self._timer = asyncio.get_running_loop().call_later(_WORK_EVERY, self.begin)
 
     def complete(self) -> float:
-        """Says that we serve. How long clients have waited, in seconds. Raises `Withdrawn`.
+        """Reports that this agent serves. Returns how many seconds clients waited. Raises `Withdrawn`.
 
-        One that has died says nothing, and needs no word: what it had is ours.
+        A predecessor that died without withdrawing is no error.
         """
         if self._connection is not None:
             try:
@@ -150,7 +150,7 @@ class Takeover:
             except OSError:
                 if self._is_withdrawn(self._connection):
                     raise Withdrawn(
-                        "the agent that handed over goes on, or was stopped, and did not wait for this one"
+                        "the old agent did not wait for this one: it resumed serving or was stopped"
                     ) from None
         return max(boottime() - self.offer.paused, 0.0)
 
@@ -168,9 +168,9 @@ class Takeover:
 
 
 def request_takeover(settings: Settings) -> Takeover | None:
-    """Asks the agent that runs to hand over, and waits for its offer. None: there is none (any more).
+    """Requests a handover and waits for the offer. Returns None if no agent runs (any more).
 
-    Raises `Refused` or `NotKnown`; then nothing has changed.
+    Raises `HandoverRefused` or `NotKnown`; then nothing has changed.
     """
     deadline = time.monotonic() + _BUSY
     while True:
@@ -182,7 +182,7 @@ def request_takeover(settings: Settings) -> Takeover | None:
         except BaseException:
             connection.close()
             raise
-        if offer is None:  # it ended when it had been asked
+        if offer is None:  # it exited after the request
             connection.close()
             return None
         if not offer.refused:
@@ -191,7 +191,7 @@ def request_takeover(settings: Settings) -> Takeover | None:
         connection.close()
         if not offer.busy or time.monotonic() > deadline:
             raise HandoverRefused(
-                f"the agent that runs (version {offer.version}) does not hand over: {offer.refused}"
+                f"the running agent (version {offer.version}) refused to hand over: {offer.refused}"
             )
         time.sleep(_PAUSE)
 
@@ -206,12 +206,12 @@ def _connected(path: str) -> socket.socket | None:
         return None
     except OSError as cause:
         connection.close()
-        raise HandoverRefused(f"the agent at {path} cannot be asked: {cause.strerror or cause}") from None
+        raise HandoverRefused(f"cannot connect to the agent at {path}: {cause.strerror or cause}") from None
     return connection
 
 
 def _asked(connection: socket.socket, claim: Claim) -> tuple[Offer | None, list[int]]:
-    """No offer: the agent ended before it had answered."""
+    """Returns the offer, or None if the agent exited before it answered; and the received descriptors."""
     failpoint("handover.prepared")
     body = msgspec.json.encode(claim)
     try:
@@ -224,7 +224,7 @@ def _asked(connection: socket.socket, claim: Claim) -> tuple[Offer | None, list[
                 break
             reply += more
     except TimeoutError:
-        raise HandoverRefused(f"the agent that runs did not answer within {_OFFER:g} s") from None
+        raise HandoverRefused(f"the running agent did not answer within {_OFFER:g} s") from None
     except OSError:
         return None, []
     if len(reply) <= LENGTH.size:
@@ -232,7 +232,7 @@ def _asked(connection: socket.socket, claim: Claim) -> tuple[Offer | None, list[
     try:
         return msgspec.json.decode(reply[LENGTH.size + 1 :], type=Offer), descriptors
     except msgspec.MsgspecError:
-        raise NotKnown("the agent that runs knows no handover") from None
+        raise NotKnown("the running agent does not support handover") from None
 
 
 def _adopted(path: str, offer: Offer, descriptors: Sequence[int]) -> list[Listener]:

@@ -1,8 +1,8 @@
 """HTTP/1.1 requests, parsed by h11, and the responses to them.
 
-h11 forgives what RFC 9112 lets a server forgive: lines that end with LF alone, folded headers, equal lengths
-given twice. A proxy in front of the agent may read those otherwise and disagree on where the request ends, so
-this module refuses them before h11 sees them.
+h11 accepts what RFC 9112 allows a server to accept: lines that end with LF only, folded headers, repeated
+equal lengths. A proxy in front of the agent may read those differently and disagree on where the request
+ends, so this module refuses them before h11 sees them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HttpPage(Struct, frozen=True):
 
 
 class BadRequest(Exception):
-    """The request cannot be answered. The connection ends with `page`."""
+    """The request is invalid. The server sends `page` and closes the connection."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ class BadRequest(Exception):
 
 
 class HttpRequest(Struct, frozen=True):
-    """`keep_alive`: the client wants to send another, and it is clear where that one begins."""
+    """`keep_alive`: the client may send another request, and it is clear where that one begins."""
 
     method: str
     path: str
@@ -60,7 +60,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 def parse_head(head: bytes) -> HttpRequest:
-    """The request line and the headers, with the empty line behind them. Raises `BadRequest`."""
+    """Parses the request line and the headers, including the empty line. Raises `BadRequest`."""
     if _UNCLEAR_LINES.search(head):
         raise BadRequest(400, "the request has a folded header, a line without CRLF or a control character")
     lengths: list[bytes] = _LENGTH.findall(head)
@@ -71,7 +71,7 @@ def parse_head(head: bytes) -> HttpRequest:
         raise BadRequest(505, "this server speaks HTTP/1.1")
     headers = _joined(request.headers)
     if b"transfer-encoding" in headers:
-        raise BadRequest(400, "this server takes no request with a Transfer-Encoding")
+        raise BadRequest(400, "this server does not accept a Transfer-Encoding")
     options = {it.strip() for it in headers.get(b"connection", b"").lower().split(b",")}
     keep_alive = b"close" not in options if request.http_version == b"1.1" else b"keep-alive" in options
     # The server does not read bodies: what follows would be taken for the next request.
@@ -90,7 +90,7 @@ def _parsed(head: bytes) -> h11.Request:
     try:
         event = connection.next_event()
     except h11.RemoteProtocolError:
-        # h11's own words may repeat what the client sent.
+        # h11's message may quote the request.
         raise BadRequest(400, _MALFORMED) from None
     if not isinstance(event, h11.Request):
         raise BadRequest(400, _MALFORMED)
@@ -105,7 +105,7 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def response_head(page: HttpPage, *, keep_alive: bool) -> bytes:
-    """Everything of a response that stands before its body."""
+    """Returns the status line and the headers of a response."""
     lines = [
         f"HTTP/1.1 {page.status} {_REASONS[page.status]}",
         f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S GMT', time.gmtime())}",

@@ -1,7 +1,7 @@
-"""The agent's pages for monitoring: `/metrics`, `/livez`, `/readyz`, and `/`, which names them.
+"""The agent's pages for monitoring: `/metrics`, `/livez`, `/readyz`, and `/`, which lists them.
 
-However many clients ask for a page, it is made once at a time: all who ask meanwhile get the same.
-An agent without an HTTP listener does not import this module, and so neither h11.
+Concurrent requests for a page share one result (single flight). An agent without an HTTP listener must import
+neither this module nor h11.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INDEX = f"""netloom {__version__}
 
 
 class Pages:
-    """Of a node, at `address`. `under_way` counts requests."""
+    """Serves a node's pages at `address`. `under_way` returns the number of requests in progress."""
 
     def __init__(self, node: Node, address: tuple[str, int], under_way: Callable[[], int]) -> None:
         self._node = node
@@ -55,7 +55,7 @@ class Pages:
         self._server.open()
 
     async def close(self) -> None:
-        """No client is answered any more, nothing is asked of the node, and the address is free."""
+        """Stops serving and cancels checks of the node. The address is free when this returns."""
         await self._server.close()
         for asked in (self._exposed, self._readiness, self._stuck, self._judge):
             await asked.close()
@@ -89,9 +89,9 @@ class Pages:
 
 def _unavailable(address: tuple[str, int], error: OSError) -> Finding:
     where, port = shown(address), address[1]
-    cause = f"`ss -ltnp sport = :{port}` shows which process listens there: stop it"
+    cause = f"stop the process that listens there (`ss -ltnp sport = :{port}` shows it)"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-        cause = f"give a link of this host the address {address[0]}"
+        cause = f"add the address {address[0]} to a link of this host"
     return Finding(
         code="metrics-unavailable",
         severity="warning",

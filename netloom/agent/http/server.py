@@ -1,9 +1,9 @@
 """Accepts HTTP connections: GET and HEAD of a few pages, bounded in size, time and number.
 
 No client can stall another, or the agent. A client that sends too much, too slowly or no valid request gets
-an error and is disconnected. A connection above the limit is always accepted, because a probe that is refused
-would have a healthy agent restarted; in its place, the server drops the connection that has been idle for
-longest. An address that is in use, or not there yet, is tried again.
+an error and is disconnected. Connections above the limit are accepted, because a refused probe would get a
+healthy agent restarted; instead, the server drops the connection that has been idle for longest. If the
+address is in use or does not exist yet, the server tries again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 _HEAD_MAX = 8 << 10
 _DRAIN_MAX = 64 << 10
-# Between two requests of one connection: Prometheus asks every minute, by default.
+# Seconds between two requests of one connection: Prometheus scrapes every minute by default.
 _SILENCE = 150.0
 _AGAIN = 1.0
-# For making a page.
+# Seconds for creating a page.
 _LONGEST = 10.0
 # Connections that the kernel keeps until they are accepted; and how many are in one round of the loop.
 _BACKLOG = 256
@@ -36,12 +36,12 @@ _AT_ONCE = 16
 _SHARE = 8
 _FULL = HttpPage(b"too many connections\n", status=503)
 
-# Given the query: what stands behind the question mark.
+# Creates a page from the query of its URL.
 MakePage: TypeAlias = Callable[[Mapping[str, str]], Awaitable[HttpPage]]
 
 
 class HttpConnection:
-    """One client, which of us waits for the other, and since when."""
+    """One client: which side waits for the other, and since when."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -50,7 +50,7 @@ class HttpConnection:
         self.since = time.monotonic()
 
     def wait_for_client(self) -> None:
-        """To send a request, or to take its response."""
+        """Notes that the client has to send a request or read its response."""
         self.waits_for_us, self.since = False, time.monotonic()
 
     def make_client_wait(self) -> None:
@@ -61,17 +61,17 @@ class HttpConnection:
             self.writer.write(response_head(_FULL, keep_alive=False) + _FULL.body)
             self.writer.close()
         else:
-            # To close would keep in memory what the client does not take.
+            # Closing would keep in memory what the client does not read.
             self.writer.transport.abort()
         if self.task is not None:
             self.task.cancel()
 
 
 class HttpServer:
-    """`pages` are by their paths. `patience` is for a request to arrive, and for a response to be taken.
+    """Serves `pages`, by path. `patience` is the time to receive a request, and to send a response.
 
-    `heard` gets the error of every attempt to listen, and None when one has succeeded. `again` is the time
-    between two attempts. `limit` is the number of connections.
+    `heard` gets the error of each failed attempt to listen, and None after a successful one. `again` is the
+    time between two attempts. `limit` is the maximum number of connections.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class HttpServer:
         self._connections: set[HttpConnection] = set()
 
     def open(self) -> None:
-        """From now on, as soon as the address can be had."""
+        """Starts to listen as soon as the address is available."""
         self._opening = asyncio.get_running_loop().create_task(self._listen())
 
     async def close(self) -> None:
-        """The address is free when this returns."""
+        """Closes all connections. The address is free when this returns."""
         serving = (it.task for it in self._connections)
         tasks = [task for task in (self._opening, *serving) if task is not None]
         for task in tasks:
@@ -113,17 +113,17 @@ class HttpServer:
             await asyncio.wait(tasks, timeout=self._patience)
 
     async def _listen(self) -> None:
-        told = False
+        has_warned = False
         while True:
             try:
                 listening = _listening(self.address)
                 break
             except OSError as error:
-                if not told:
+                if not has_warned:
                     log.warning(
-                        "metrics and health cannot be had at %s yet: %s", shown(self.address), error.strerror
+                        "cannot serve metrics and health at %s yet: %s", shown(self.address), error.strerror
                     )
-                told = True
+                has_warned = True
                 if self._heard is not None:
                     self._heard(error)
                 await asyncio.sleep(self._again)
@@ -133,14 +133,14 @@ class HttpServer:
             self._accept, sock=listening, limit=_HEAD_MAX, backlog=_AT_ONCE
         )
         listening.listen(_BACKLOG)  # for asyncio, both are one number
-        level = logging.INFO if told else logging.DEBUG
-        log.log(level, "metrics and health are at http://%s/", shown(self.address))
+        level = logging.INFO if has_warned else logging.DEBUG
+        log.log(level, "serving metrics and health at http://%s/", shown(self.address))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # So that drain() returns when everything is sent.
+        # Makes drain() wait until everything is sent.
         writer.transport.set_write_buffer_limits(high=0)
         if len(self._connections) >= self._limit:
-            # Only if all clients wait for us, one of those goes, and gets a 503.
+            # A client that waits for its response is dropped, with a 503, only if all of them do.
             longest = min(self._connections, key=lambda it: (it.waits_for_us, it.since))
             self._connections.discard(longest)
             longest.drop()
@@ -154,15 +154,15 @@ class HttpServer:
             silence = self._patience
             while await self._answer(reader, connection, silence):
                 silence = self._silence
-                # Requests that came together are there already: between them, others have their turn.
+                # Pipelined requests are readable at once: serve other clients in between.
                 await asyncio.sleep(0)
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
-            connection.writer.transport.abort()  # the client is gone, or does not take its response
+            connection.writer.transport.abort()  # the client disconnected or does not read its response
         finally:
             connection.writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, connection: HttpConnection, silence: float) -> bool:
-        """Whether the connection may be used for another request."""
+        """Serves one request. Returns whether the connection may be used for another one."""
         try:
             request = await self._received(reader, connection, silence)
             if request is None:
@@ -181,7 +181,7 @@ class HttpServer:
     async def _received(
         self, reader: asyncio.StreamReader, connection: HttpConnection, silence: float
     ) -> HttpRequest | None:
-        """The next request; None if the client sends no other."""
+        """Returns the next request; None if the client sends none."""
         connection.wait_for_client()
         try:
             async with asyncio.timeout(silence):
@@ -202,7 +202,7 @@ class HttpServer:
 
     async def _page_for(self, request: HttpRequest) -> HttpPage:
         if request.method not in ("GET", "HEAD"):
-            return HttpPage(b"this server answers GET and HEAD alone\n", status=405)
+            return HttpPage(b"this server answers only GET and HEAD\n", status=405)
         make = self._pages.get(request.path)
         if make is None:
             return HttpPage(f"no such page; the pages are {' '.join(self._pages)}\n".encode(), status=404)
@@ -210,10 +210,10 @@ class HttpServer:
             async with asyncio.timeout(_LONGEST):
                 return await make(request.query)
         except TimeoutError:
-            return HttpPage(b"the node does not answer; /livez may say which part of it\n", status=503)
+            return HttpPage(b"the agent did not answer in time; /livez may show what is stuck\n", status=503)
         except Exception:
-            log.exception("the page %s could not be made", request.path)
-            return HttpPage(b"this is a defect of netloom; the agent's log has more\n", status=500)
+            log.exception("cannot create the page %s", request.path)
+            return HttpPage(b"this is a defect of netloom; the agent's log has details\n", status=500)
 
     async def _send(
         self, connection: HttpConnection, page: HttpPage, *, keep_alive: bool, body: bool = True
@@ -224,7 +224,7 @@ class HttpServer:
             await connection.writer.drain()
 
     async def _drain(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """To close a connection on which something was not read takes the response back from the client."""
+        """Reads the rest of the input: closing a connection with unread input may discard the response."""
         left = _DRAIN_MAX
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._patience, 1.0)):
@@ -238,7 +238,7 @@ def _listening(address: tuple[str, int]) -> socket.socket:
     kind = socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     listening = socket.socket(family, kind)
     try:
-        # An agent before us may have left connections that the kernel still keeps.
+        # Connections of a previous agent may still be in TIME_WAIT.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)

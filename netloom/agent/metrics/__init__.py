@@ -1,1 +1,1 @@
-"""What the agent counts and measures, in the text format of Prometheus."""
+"""The agent's metrics, in Prometheus's text format."""

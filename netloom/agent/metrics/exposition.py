@@ -16,7 +16,7 @@ class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """`bounds` are the upper ends of buckets, each in its own; what is above the last has one more."""
+        """`bounds` are the inclusive upper ends of the buckets; one more bucket is for larger values."""
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(self.bounds) + 1)
         self.total = 0.0
@@ -26,7 +26,7 @@ class Histogram:
         self.total += value
 
     def cumulative(self) -> list[int]:
-        """For each bound, how many were not above it; at last, how many there were."""
+        """Returns for each bound how many values were not above it, and at the end the total number."""
         counted, reached = 0, []
         for count in tuple(self.counts):
             counted += count
@@ -36,11 +36,11 @@ class Histogram:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Values of the labels, in the metric's order, and what was found.
+# Values of the labels, in the metric's order, and the measured value.
 Sample: TypeAlias = tuple[tuple[str, ...], float | Histogram]
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-# The largest whole number up to which a float has every one.
+# A float represents every integer up to this one exactly.
 _EXACT = 1 << 53
 
 
@@ -52,7 +52,7 @@ class Family(Struct, frozen=True):
 
 
 def family(name: str, samples: Iterable[Sample] | float) -> Family:
-    """A number alone is the one series of a metric without labels."""
+    """Returns a metric with its series. A single number is the only series of a metric without labels."""
     listed = [((), samples)] if isinstance(samples, (int, float)) else list(samples)
     return Family(METRICS[name], listed)
 

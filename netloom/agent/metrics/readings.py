@@ -1,4 +1,4 @@
-"""What is read when somebody asks for metrics: gauges as they are now, and what was counted so far."""
+"""Collects the metrics for a scrape: current gauges, and the tally's counters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..readiness import Readiness
 from .exposition import Family, Sample, family
 from .tally import VERBS
 
-# By the names that `netloom status` shows them under.
+# The names of the tally's counters, as `netloom status` shows them.
 _COUNTERS = {
     "netloom_repair_failures_total": "unrepaired",
     "netloom_tables_laid_total": "tables",
@@ -32,7 +32,7 @@ _COUNTERS = {
     "netloom_network_files_restored_total": "restored",
 }
 _REASONS = {"gc": "collected", "namespace": "leaked"}
-# When it was started, among the fields of /proc/self/stat behind the name, which may have spaces in it.
+# The index of starttime among the fields of /proc/self/stat that follow the name, which may have spaces.
 _STARTED = 19
 
 
@@ -87,7 +87,7 @@ def _dataplane(node: Node) -> list[Family]:
 
 
 def _attached(node: Node) -> list[Family]:
-    """From the journal; without it, nothing is said of what is in it."""
+    """Reads the journal. If it cannot be read, these metrics are left out."""
     pools = node.networks.pools()
 
     def read(ledger: Ledger) -> tuple[list[Sample], list[Sample], list[Sample]]:
@@ -112,7 +112,7 @@ def _pools(ledger: Ledger, pools: list[NamedPool], node: Node) -> tuple[list[Sam
     for it in pools:
         (counted,) = usage([it.pool], holdings, it.scope, now, it.cooldown)
         if it.is_asked and not counted.held and not counted.resting:
-            continue  # its network may be gone for good
+            continue  # its network may have been deleted
         place = (it.network, counted.cidr)
         states = {"free": counted.free, "held": counted.held, "resting": counted.resting}
         used += [((*place, state), count) for state, count in states.items()]
@@ -193,7 +193,7 @@ def _process() -> list[Family]:
 
 @cache
 def _began() -> float:
-    """Once: by the clock as it is then, it would be another time after every step of that."""
+    """Computed once: otherwise each step of the wall clock would change the result."""
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return round(time.time() - boottime() + int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"), 2)

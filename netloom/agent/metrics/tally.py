@@ -1,7 +1,7 @@
-"""What is counted while the agent works: for `netloom status`, and for metrics.
+"""Counters and durations of the agent's work, for `netloom status` and for metrics.
 
-It is on the way of every ADD, so it costs some microseconds: no lock, no text, and nothing that has to be
-looked up twice. Whatever a request brings, there is a fixed number of series: what is not known is `other`.
+Every ADD updates them, so an update may cost only some microseconds: no lock, no formatting, no second
+lookup. Requests cannot create series: unknown values are counted as `other`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ PHASES = frozenset({
     "judge", "queue", "reserve", "kernel", "commit", "undo", "flows", "answer", "mark", "release", "journal",
     "list", "delete",
 })  # fmt: skip
-# The specification's, and netloom's own.
+# Codes of the specification, and netloom's own.
 CODES = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 100, 101, 102, 103, 104, 105, 999})
 _OTHER = "other"
-# What every attachment has, so that their series begin at 0.
+# Objects that every attachment has: their series exist from the start, at 0.
 _USUAL = ("address", "neighbour", "nft-element", "route", "sysctl", "up", "veth")
 
 
@@ -35,19 +35,19 @@ class Tally:
         self.phases: dict[str, dict[str, Histogram]] = {verb: {} for verb in VERBS}
         self.errors: Counter[tuple[str, str]] = Counter()
         self.put_back: Counter[str] = Counter(dict.fromkeys(_USUAL, 0))
-        # By whether the disk was waited for. The journal's thread counts these.
+        # The key says whether the transaction waited for the disk. The journal's thread updates these.
         self.commits = {durable: Histogram(COMMIT_BUCKETS) for durable in (True, False)}
 
     @property
     def counters(self) -> Counter[str]:
-        """A copy of what `netloom status` shows, by its names."""
+        """A copy of the counters that `netloom status` shows, by name."""
         return Counter(self._counters)
 
     def count(self, name: str, by: int = 1) -> None:
         self._counters[name] += by
 
     def operation(self, verb: str, code: int, timer: Timer) -> None:
-        """One is over. `verb` is one of `VERBS`, `code` 0 if it succeeded."""
+        """Records a finished operation. `verb` is one of `VERBS`; `code` is 0 on success."""
         self.durations[verb].observe(timer.total / 1000)
         phases = self.phases[verb]
         for phase, took in timer.phases.items():
@@ -60,7 +60,7 @@ class Tally:
             self.errors[verb, str(code) if code in CODES else _OTHER] += 1
 
     def repaired(self, plan: Plan, labels: Collection[str]) -> None:
-        """Objects of a plan were put back."""
+        """Counts the plan's objects with these labels as put back."""
         for it in plan.objects:
             if it.label in labels:
                 self.put_back[str(type(it).__struct_config__.tag)] += 1

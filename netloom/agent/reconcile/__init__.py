@@ -1,1 +1,1 @@
-"""Keeps the kernel as the journal says: recovery, repair, collection, and what the node itself needs."""
+"""Keeps the kernel as the journal says: recovery, repair, collection, and the node's own objects."""

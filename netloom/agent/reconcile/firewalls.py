@@ -1,7 +1,7 @@
-"""Firewalls of others that drop what containers need, judged again whenever rules have changed.
+"""Finds other firewalls that drop containers' traffic, whenever rules have changed.
 
-Reading the rules takes milliseconds, so a thread beside the event loop does it: at some ticks, and when a
-command asks how the node is. The kernel's number of the ruleset says in 0.03 ms whether anything changed.
+Reading the rules takes milliseconds, so a thread does it: at some ticks, and when a command asks for the
+node's findings. The kernel's generation number of the ruleset shows in 0.03 ms whether anything changed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..locks import SingleFlight
 
 log = logging.getLogger(__name__)
 
-# For judging once; rules that take longer are judged by `netloom doctor` alone.
+# Seconds for one evaluation; only `netloom doctor` evaluates rules that take longer.
 _LONGEST = 2.0
-# How long a command that asks waits for it. Then the last judgement counts, as it does if it is this young.
+# How long a command waits for an evaluation, and how old a result it accepts, in seconds.
 _PATIENCE, _YOUNG = 0.5, 1.0
-# The share of time that judging may take at ticks.
+# The share of time that evaluations may take at ticks.
 _SHARE = 0.02
 
 
@@ -39,13 +39,13 @@ class Firewalls:
         self._ended = self._rests_until = 0.0
         self._judging: SingleFlight[None] = SingleFlight(self._judge)
 
-    async def look(self) -> None:
-        """Judges if something has changed, and not too often: every ADD changes rules, too."""
+    async def refresh(self) -> None:
+        """Evaluates changed rules, but not too often: each ADD changes rules, too."""
         if time.monotonic() >= self._rests_until:
             await self._judging()
 
     async def current(self) -> tuple[Finding, ...]:
-        """For a command that asks. Some ask every second."""
+        """Returns recent findings, for a command. Some commands ask every second."""
         try:
             if time.monotonic() >= min(self._rests_until, self._ended + _YOUNG):
                 await self._judging(_PATIENCE)
@@ -59,13 +59,13 @@ class Firewalls:
     async def _judge(self) -> None:
         began = time.monotonic()
         try:
-            self.findings = tuple(await ask_kernel(self._look))
+            self.findings = tuple(await ask_kernel(self._evaluate))
         except (KernelError, JournalError, OSError) as error:
             log.debug("rules of other firewalls cannot be read: %s", error)
         self._ended = time.monotonic()
         self._rests_until = self._ended + (self._ended - began) / _SHARE
 
-    def _look(self, host: Namespace) -> list[Finding]:
+    def _evaluate(self, host: Namespace) -> list[Finding]:
         networks = self._networks
         apart = {
             it.name for it in networks.found().networks if it.network and it.network.isolation == "containers"
@@ -76,7 +76,7 @@ class Firewalls:
             return []
         has_ports = any(self._journal.survey(Ledger.count_ports))
         seen = generation(host.netfilter), around(host, pools, has_ports=has_ports)
-        # Tables of iptables-legacy have no such number.
+        # Tables of iptables-legacy have no generation number.
         if seen == self._judged and not legacy.tables():
             return list(self.findings)
         found = findings_of(host, flows_of(seen[1]), _LONGEST)

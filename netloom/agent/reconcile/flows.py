@@ -1,12 +1,12 @@
-"""Tracked connections that a host port has made stale: forgotten soon after it came or went.
+"""Removes tracked connections that are stale because a host port was added or removed.
 
-The kernel translates by a connection's first packet. A sender of UDP that never pauses would go on to reach
-the host itself after a port was mapped, and a container that is gone after it was not.
+The kernel translates by a connection's first packet. A UDP sender that never pauses would still reach the
+host itself after a port was added, and a deleted container after it was removed.
 
-To find them the kernel walks through all that it tracks, 9 ms on a machine with nothing to do. So it is done
-for all that came and went meanwhile at once, and only an ADD with ports of UDP or SCTP waits for it. What an
-agent that was killed had left to do, the next one finds: connections to addresses that rest by now, and to
-ports that are held.
+To find such connections, the kernel walks through its whole table, which takes 9 ms on an idle machine. So
+one walk serves all ports that changed meanwhile, and only an ADD with UDP or SCTP ports waits for it. After
+an agent was killed, the next one finds what is left: connections to addresses in cooldown, and to ports in
+use.
 """
 
 from __future__ import annotations
@@ -39,40 +39,40 @@ log = logging.getLogger(__name__)
 
 # Between two walks, in seconds.
 _PAUSE = 0.25
-# And at least so many times as long as the last one took.
+# And at least so many times the duration of the last walk.
 _SHARE = 4
 # How long an ADD waits for a walk, at most.
 _PATIENCE = 5.0
 
 _NUMBERS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": socket.IPPROTO_SCTP}
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
-# The host's own, in no list of its addresses.
+# Addresses of the host that are in no list of its addresses.
 _NEXT_HOPS = (packed_ip(HOST4), packed_ip(HOST6))
-# In place of an address of the host's.
+# Stands for all addresses of the host.
 _ALL = b""
 
 
 class Flows:
-    """Asked from any thread; `run` does the work."""
+    """A thread-safe queue of changed ports. `run` does the work."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._has_failed = False
-        self._came: deque[MappedPort] = deque()
-        self._went: deque[MappedPort] = deque()
+        self._added: deque[MappedPort] = deque()
+        self._removed: deque[MappedPort] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._urgent = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def came(self, ports: Iterable[MappedPort]) -> bool:
-        """Returns when nothing goes astray any more; and whether something could.
+    async def ports_added(self, ports: Iterable[MappedPort]) -> bool:
+        """Waits until stale connections of added ports are removed. Returns whether there could be any.
 
-        Of TCP nothing does: a new connection is a new entry.
+        TCP needs no wait: a new connection is a new entry.
         """
         others = [it for it in ports if it.protocol != "tcp"]
         if not others:
             return False
-        self._came.extend(others)
+        self._added.extend(others)
         walked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(walked)
         self._urgent.set()
@@ -81,26 +81,26 @@ class Flows:
             await asyncio.wait_for(walked, _PATIENCE)
         return True
 
-    def went(self, ports: Iterable[MappedPort]) -> None:
-        """It follows within a moment."""
-        self._went.extend(ports)
-        self._tell()
+    def ports_removed(self, ports: Iterable[MappedPort]) -> None:
+        """Schedules the removal of connections to removed ports."""
+        self._removed.extend(ports)
+        self._wake()
 
-    def _tell(self) -> None:
-        if self._loop is not None and self._went:
+    def _wake(self) -> None:
+        if self._loop is not None and self._removed:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._news.set)
 
-    async def again(self, journal: Journal) -> None:
-        """The table was not there for a while: connections that began meanwhile were not translated."""
-        self._came.extend(await journal.ask(_held))
+    async def add_all(self, journal: Journal) -> None:
+        """Treats all ports as added: connections from before the table was restored are not translated."""
+        self._added.extend(await journal.ask(_held))
         self._news.set()
 
     async def run(self, journal: Journal, host: HostView) -> None:
-        """Until it is cancelled."""
+        """Removes stale connections until it is cancelled."""
         self._loop = asyncio.get_running_loop()
-        await self._look(partial(_forget_rested, journal=journal))
-        await self.again(journal)
+        await self._remove(partial(_forget_rested, journal=journal))
+        await self.add_all(journal)
         late: list[MappedPort] = []
         while True:
             await self._news.wait()
@@ -110,11 +110,11 @@ class Flows:
             late += await self.forget(host)
             pause = max(_PAUSE, _SHARE * (time.monotonic() - began))
             if await self._is_calm(pause) and late:
-                await self._look(partial(_forget_answers, came=late, own=host.current.addresses))
+                await self._remove(partial(_forget_answers, added=late, own=host.current.addresses))
                 late = []
 
     async def _is_calm(self, pause: float) -> bool:
-        """Whether nobody waits for a walk before a pause is over."""
+        """Waits for the pause. Returns False as soon as an ADD waits for a walk."""
         try:
             await asyncio.wait_for(self._urgent.wait(), pause)
         except TimeoutError:
@@ -122,24 +122,27 @@ class Flows:
         return False
 
     async def forget(self, host: HostView) -> list[MappedPort]:
-        """What came and went until now. Gives back what came."""
+        """Removes stale connections of all changed ports. Returns the added ports."""
         waiting, self._waiting = self._waiting, []
-        came, went = _all_of(self._came), _all_of(self._went)
+        added, removed = _all_of(self._added), _all_of(self._removed)
         try:
-            if came or went:
-                await self._look(partial(_forget, came=came, went=went, own=host.current.addresses))
+            if added or removed:
+                await self._remove(partial(_forget, added=added, removed=removed, own=host.current.addresses))
         finally:
             for walked in waiting:
                 if not walked.done():
                     walked.set_result(None)
-        return came
+        return added
 
-    async def _look(self, forget: Callable[[Namespace], int]) -> None:
+    async def _remove(self, forget: Callable[[Namespace], int]) -> None:
         try:
             forgotten = await ask_kernel(forget)
         except (KernelError, OSError) as error:
             if not self._has_failed:
-                log.warning("connections to host ports that changed may go astray for a while: %s", error)
+                log.warning(
+                    "cannot remove tracked connections; some to changed host ports may fail for a while: %s",
+                    error,
+                )
             self._has_failed = True
             return
         if forgotten:
@@ -167,21 +170,24 @@ def _forget_rested(host: Namespace, journal: Journal) -> int:
 
 
 def _forget(
-    host: Namespace, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
+    host: Namespace, added: Sequence[MappedPort], removed: Sequence[MappedPort], own: Collection[bytes]
 ) -> int:
     forgotten = 0
     for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True):
         stale = _Stale(
-            [it for it in came if it.is_ipv6 == is_ipv6], [it for it in went if it.is_ipv6 == is_ipv6], own
+            [it for it in added if it.is_ipv6 == is_ipv6],
+            [it for it in removed if it.is_ipv6 == is_ipv6],
+            own,
         )
         forgotten += forget_to_ports(host, family, stale.ports, stale)
     return forgotten
 
 
-def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection[bytes]) -> int:
-    """A program of the host may answer a moment after its port was mapped, when the connection is forgotten.
+def _forget_answers(host: Namespace, added: Sequence[MappedPort], own: Collection[bytes]) -> int:
+    """Removes connections that a late answer of a host's program created in the wrong direction.
 
-    The kernel takes that for a new one, the other way round, and what comes for the port for its answer.
+    If the program answers just after its port was mapped and the connection was removed, the kernel tracks
+    the answer as a new connection, and takes packets to the port for its replies.
     """
 
     def is_answer(entry: ConntrackEntry) -> bool:
@@ -193,7 +199,7 @@ def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection
         forget_from_ports(
             host,
             family,
-            {(_NUMBERS[it.protocol], it.host_port) for it in came if it.is_ipv6 == is_ipv6},
+            {(_NUMBERS[it.protocol], it.host_port) for it in added if it.is_ipv6 == is_ipv6},
             is_answer,
         )
         for family, is_ipv6 in zip(_FAMILIES, (False, True), strict=True)
@@ -201,27 +207,27 @@ def _forget_answers(host: Namespace, came: Sequence[MappedPort], own: Collection
 
 
 class _Stale:
-    """Which connections of one family are, when these ports came and those went."""
+    """Tells whether a connection of one family is stale, given the added and the removed ports."""
 
     def __init__(
-        self, came: Sequence[MappedPort], went: Sequence[MappedPort], own: Collection[bytes]
+        self, added: Sequence[MappedPort], removed: Sequence[MappedPort], own: Collection[bytes]
     ) -> None:
         self._own = own
-        self._came = {
+        self._added = {
             (_NUMBERS[it.protocol], it.host_port, packed_ip(it.host_ip) if it.host_ip else _ALL)
-            for it in came
+            for it in added
         }
-        self._went = {(_NUMBERS[it.protocol], it.host_port, packed_ip(it.ip), it.port) for it in went}
-        self.ports = {(_NUMBERS[it.protocol], it.host_port) for it in (*came, *went)}
+        self._removed = {(_NUMBERS[it.protocol], it.host_port, packed_ip(it.ip), it.port) for it in removed}
+        self.ports = {(_NUMBERS[it.protocol], it.host_port) for it in (*added, *removed)}
 
     def __call__(self, entry: ConntrackEntry) -> bool:
         sent, answered = entry.original, entry.reply
         port = (sent.protocol, sent.destination_port)
         if (answered.source, answered.source_port) != (sent.destination, sent.destination_port):
-            return (*port, answered.source, answered.source_port) in self._went
-        # The host's own connections of TCP live on: they end, and the next is another.
+            return (*port, answered.source, answered.source_port) in self._removed
+        # TCP connections to the host itself are kept until they end: the next one is a new entry.
         return (
             sent.protocol != socket.IPPROTO_TCP
             and (sent.destination in self._own or sent.destination in _NEXT_HOPS)
-            and ((*port, sent.destination) in self._came or (*port, _ALL) in self._came)
+            and ((*port, sent.destination) in self._added or (*port, _ALL) in self._added)
         )

@@ -1,4 +1,4 @@
-"""Keeps networks in order: copies of their files, the file that `netloom up` wrote, address conflicts."""
+"""Keeps copies of network files, restores the file that `netloom up` wrote, and finds address conflicts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 _KEY = "clash "
 
 
-async def look_for_clashes(node: Node) -> None:
-    """Called at every tick, after the host was looked at."""
+async def check_clashes(node: Node) -> None:
+    """Sets a condition for each address conflict. Called at every tick, after the host was read."""
     host = node.host
     try:
         found = await node.journal.ask(lambda ledger: clashes(ledger, host))
@@ -42,7 +42,7 @@ async def look_for_clashes(node: Node) -> None:
         log.warning("%s", condition.finding.text)
 
 
-# Networks get attachments, and lose them, without a change of their files.
+# Ticks between full rounds: networks gain and lose attachments without a change of their files.
 _EVERY = 10
 
 
@@ -52,24 +52,24 @@ class NetworkKeeper:
         self._seen: FoundNetworks | None = None
         self._rounds = 0
         self._lost: list[Missing] = []
-        # What was logged last, so that it is not logged at every tick.
-        self._told = ""
+        # The last logged failure, so that it is not logged at every tick.
+        self._logged = ""
 
     async def round(self) -> None:
-        """Called at every tick; reads more than the directory's entries only if something has changed."""
+        """Updates copies and restores files. Called at every tick; reads files only after changes."""
         self._rounds += 1
-        restored, failure = await asyncio.to_thread(self._look)
+        restored, failure = await asyncio.to_thread(self._check)
         node = self._node
         for copy in restored:
             node.tally.count("restored")
-            details = f"{copy.path} was missing, and was written again"
+            details = f"{copy.path} was missing; the agent wrote it again"
             node.events.record("RESTORE", details, network=copy.name)
             log.warning("the file of network %s: %s", copy.name, details)
-        if failure and failure != self._told:
+        if failure and failure != self._logged:
             log.error("%s", failure)
-        self._told = failure
+        self._logged = failure
 
-    def _look(self) -> tuple[list[Copy], str]:
+    def _check(self) -> tuple[list[Copy], str]:
         node = self._node
         found = node.networks.found()
         if found is self._seen and not self._lost and self._rounds % _EVERY:
@@ -79,7 +79,7 @@ class NetworkKeeper:
         known, kept = receipt(state_dir), copies(state_dir)
         try:
             attached = node.journal.survey(networks_attached)
-        except JournalError:  # of which others tell
+        except JournalError:  # another finding reports it
             return [], ""
         fresh = renewed(kept, found, known, attached)
         failure = ""
@@ -88,7 +88,7 @@ class NetworkKeeper:
                 keep_copies(state_dir, fresh)
             except OSError as cause:  # tried again at the next tick
                 self._seen = None
-                failure = f"cannot keep copies of networks in {state_dir}: {cause.strerror}"
+                failure = f"cannot store copies of networks in {state_dir}: {cause.strerror}"
         self._lost = list(missing(node.settings.conf_dir, fresh, found, known, attached))
         if not known.keep_network:
             return [], failure
@@ -102,14 +102,14 @@ class NetworkKeeper:
         return restored, failure
 
     def _restore(self, copy: Copy) -> str:
-        """Why it could not be written; empty if it was."""
+        """Writes a network's file. Returns why that failed, or an empty string."""
         if not is_sound(copy):
-            return f"the copy of {copy.path} does not work with this version: `netloom up` writes another"
+            return f"cannot restore {copy.path}: this version cannot use its copy; run `netloom up`"
         try:
             # A purge removes what the agent wrote, as it removes what `netloom up` wrote.
             keep_copy(self._node.settings.state_dir, replace(copy, is_restored=True))
             put_new(copy.path, copy.content.encode(), READABLE)
-        except FileExistsError:  # somebody was faster
+        except FileExistsError:  # another process created it first
             return ""
         except OSError as cause:
             return f"cannot restore {copy.path}: {cause.strerror}"

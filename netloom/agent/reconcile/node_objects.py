@@ -1,6 +1,7 @@
-"""The node's own kernel objects, which modes need: forwarding, and the addresses that the host answers for.
+"""The node's own kernel objects, which modes need: forwarding, and the gateway addresses of the host.
 
-Forwarding is switched on without losing the host's own default route: a router ignores router advertisements.
+Switching forwarding on would cost the host its own default route, because a router ignores router
+advertisements; `keep_router_advertisements` prevents that.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _CONF = "/proc/sys/net/ipv6/conf"
 
 
 def keep_router_advertisements(host: Namespace) -> list[str]:
-    """A host that forwards stops to listen to its routers, unless it is told that it still should.
+    """Makes links that accept router advertisements accept them while forwarding, too (accept_ra=2).
 
-    Of links that listen today; called before forwarding is switched on. Gives back which were told.
+    Must be called before forwarding is switched on. Returns the names of the changed links.
     """
-    told = []
+    changed = []
     with host.entered(), suppress(FileNotFoundError):
         for name in sorted(set(os.listdir(_CONF)) - {"all", "default", "lo"}):
             if name.startswith(PREFIX):
@@ -38,31 +39,31 @@ def keep_router_advertisements(host: Namespace) -> list[str]:
             if _read(name, "accept_ra") == "1" and _read(name, "forwarding") == "0":
                 with suppress(OSError), open(f"{_CONF}/{name}/accept_ra", "w") as file:
                     file.write("2")
-                    told.append(name)
-    return told
+                    changed.append(name)
+    return changed
 
 
 def _read(name: str, setting: str) -> str:
     try:
         with open(f"{_CONF}/{name}/{setting}") as file:
             return file.read().strip()
-    except OSError:  # the link went meanwhile
+    except OSError:  # the link was deleted meanwhile
         return ""
 
 
 log = logging.getLogger(__name__)
 
-# The request was not done for want of time; the next tick tries again.
+# The dataplane was busy; the next tick tries again.
 _LATER = (QueueFull, KernelTimeout, Stopped)
 
 
 def own_objects(host: Host) -> list[NodeObject]:
-    """Those of all modes, each once."""
+    """Returns the objects of all modes, without duplicates."""
     return list(dict.fromkeys(it for mode in known_modes() for it in mode.node_objects(host)))
 
 
 async def keep_own_objects(node: Node) -> None:
-    """Puts them back whenever they are gone; sets the conditions of those that cannot be made."""
+    """Puts back missing objects, and sets conditions for those that cannot be created."""
     failed: list[tuple[NodeObject, KernelError]] = []
     wanted = own_objects(node.host)
     for it in wanted:
@@ -79,7 +80,7 @@ async def keep_own_objects(node: Node) -> None:
             and it.object.key in FORWARDING.values()
             and any(done.change == "made" for done in applied)
         ):
-            log.info("forwarding was off, and is on again: %s", it.object.label)
+            log.info("forwarding was off; switched it on again: %s", it.object.label)
     needed = await families_needed(node) if failed else frozenset[int]()
     conditions = {it.key: _condition(it, error) for it, error in failed if it.family in needed}
     for key in own_keys():
@@ -95,7 +96,7 @@ def own_keys() -> Iterator[str]:
 
 
 async def families_needed(node: Node) -> frozenset[int]:
-    """The families of the pools of this node's networks, and of the addresses that attachments hold."""
+    """Returns the families of this node's pools and of its attachments' addresses."""
     pools = await asyncio.to_thread(node.networks.pools)
     families: set[int] = {it.pool.family for it in pools}
     with suppress(JournalError):

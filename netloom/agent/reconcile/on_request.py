@@ -1,4 +1,4 @@
-"""The RPCs `collect` and `repair`: an operator asks for what the reconciler would do later."""
+"""The RPCs `collect` and `repair`: what the reconciler would do later, at an operator's request."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from .repair import RepairOutcome
 
 
-# Between the two looks that an attachment must be found dead in.
+# Seconds between the two checks that must find an attachment dead.
 _PAUSE = 0.25
 
 
 async def collect_now(node: Node, _: bytes) -> bytes:
-    before = await _look(node)
+    before = await _find_leaks(node)
     await queued_dels.replay(node)
     await finish(node)
     await asyncio.sleep(_PAUSE)
-    again = await _look(node)
+    again = await _find_leaks(node)
     await _release(node, _dead(before) & _dead(again))
     await _remove_strays(node)
-    await node.orphans.learn()
+    await node.orphans.refresh()
     await forget_rested(node)
-    after = await _look(node)
+    after = await _find_leaks(node)
     there = {(it.kind, it.subject) for it in after}
     gone = [it for it in [*before, *again] if not it.kept and (it.kind, it.subject) not in there]
     return msgspec.json.encode(Collected(list(dict.fromkeys(gone)), after))
@@ -50,17 +50,17 @@ def _dead(found: list[Leftover]) -> set[str]:
     return {it.subject for it in found if it.kind == "attachment" and not it.kept}
 
 
-async def _look(node: Node) -> list[Leftover]:
+async def _find_leaks(node: Node) -> list[Leftover]:
     directory, busy = node.settings.intents, node.locks.is_busy
 
-    def look(host: Namespace) -> list[Leftover]:
+    def find(host: Namespace) -> list[Leftover]:
         return node.journal.survey(lambda ledger: leftovers(ledger, host, directory, node.boot_id, busy))
 
-    return await ask_kernel(look)
+    return await ask_kernel(find)
 
 
 async def _release(node: Node, dead: set[str]) -> None:
-    """Those that are older than the question, and that nobody is at work on."""
+    """Releases attachments that are older than the request and have no operation in progress."""
     now = boottime()
     for place in await node.journal.ask(lambda ledger: ledger.places()):
         if str(place.key) not in dead or node.locks.is_busy(place.key):
@@ -69,7 +69,7 @@ async def _release(node: Node, dead: set[str]) -> None:
         if await delete(node, place.key, None, timer, sent_before=now):
             node.tally.count("leaked")
             node.events.record(
-                "RELEASE", f"an operator asked for it; {place.netns} is gone", timer.attachment
+                "RELEASE", f"an operator asked for it; {place.netns} no longer exists", timer.attachment
             )
 
 
@@ -80,7 +80,7 @@ async def _remove_strays(node: Node) -> None:
 
 
 def _queues(node: Node, host: Namespace) -> Plan:
-    """Those that are strays when their turn has come."""
+    """Returns the stray queues at the time of their removal."""
     links = link_names(host)
     return Plan(tuple(map(Ifb, node.journal.survey(lambda ledger: stray_queues(ledger, links)))))
 
@@ -102,9 +102,9 @@ async def _repaired(node: Node, key: Key, recreate: bool) -> RepairedAttachment:
         async with node.locks.of(wanted):
             found = await node.journal.ask(lambda ledger: ledger.find(wanted))
             if found is None:
-                return _undone(key, "it is not attached")
+                return _undone(key, "not attached")
             if found.state != "committed" or node.attachments.has_departed(wanted):
-                return _undone(key, "it is half made or half gone; the agent sees to it by itself")
+                return _undone(key, "its ADD or DEL is unfinished; the agent removes it by itself")
             return await _of_attachment(node, found, recreate)
     except (KernelError, JournalError) as error:
         return _undone(key, str(error))
@@ -118,10 +118,10 @@ async def _of_attachment(node: Node, attachment: Attachment, recreate: bool) -> 
     key = attachment.key
     plan = readable_plan(attachment)
     if plan is None:
-        return _undone(key, "its plan cannot be read: it can only be deleted")
+        return _undone(key, "its plan cannot be read; it can only be deleted")
     namespace = namespace_of(attachment)
     if namespace is None:
-        return _undone(key, f"its namespace {attachment.netns} is gone; `netloom gc` releases it")
+        return _undone(key, f"its namespace {attachment.netns} no longer exists; `netloom gc` releases it")
     try:
         if await is_another(namespace, attachment):
             return _undone(key, f"{attachment.netns} leads to another namespace; `netloom gc` releases it")
@@ -134,19 +134,19 @@ async def _of_attachment(node: Node, attachment: Attachment, recreate: bool) -> 
         put_back=list(outcome.put_back),
         set_right=list(outcome.set_right),
         recreated=outcome.recreated,
-        left=[*map(str, outcome.left), *outcome.said],
+        left=[*map(str, outcome.left), *outcome.errors],
         error="",
     )
     if answer.changed:
-        _tell(node, attachment, plan, outcome)
+        _record_repair(node, attachment, plan, outcome)
     return answer
 
 
-def _tell(node: Node, attachment: Attachment, plan: Plan, outcome: RepairOutcome) -> None:
+def _record_repair(node: Node, attachment: Attachment, plan: Plan, outcome: RepairOutcome) -> None:
     done = [
         *([f"put back: {', '.join(outcome.put_back)}"] if outcome.put_back else []),
         *([f"set right: {', '.join(outcome.set_right)}"] if outcome.set_right else []),
-        *(["its link was made anew"] if outcome.recreated else []),
+        *(["recreated its link"] if outcome.recreated else []),
     ]
     node.tally.count("repaired")
     node.tally.repaired(plan, outcome.put_back)

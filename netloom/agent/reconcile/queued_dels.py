@@ -1,7 +1,7 @@
-"""DELs that came while no agent answered: the plugin left them as files, and they are replayed.
+"""Replays DELs that the plugin queued as files because no agent answered.
 
-A file is the very request. It says when it was sent, so that one which lay around can never reach an
-attachment that was made after it.
+A file is the whole request. It has the time of the request, so that an old DEL never deletes an attachment
+that was created after it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 _SUFFIX = ".del"
 _BAD = ".unreadable"
-# A plugin that was killed leaves a file without a name; one that is at work needs a moment for it.
+# A killed plugin leaves a temporary file. Younger ones may still be written.
 _ABANDONED = 60.0
 
 
 async def replay(node: Node) -> int:
-    """Deletes what was to be deleted. How many intents were done with."""
+    """Replays all queued DELs. Returns how many succeeded."""
     done = 0
     for path in waiting(node.settings.intents):
         if await _replay_one(node, path):
@@ -49,9 +49,9 @@ async def _replay_one(node: Node, path: str) -> bool:
         message = read_intent(path)
         keys = keys_of(node, message)
     except (ProtocolError, CNIError) as error:
-        # It cannot be done, and must not be lost without a word, nor be tried for ever.
+        # It must neither be lost silently nor be tried forever.
         why = error.discreet if isinstance(error, CNIError) else error
-        log.warning("a DEL that was queued cannot be read, and is kept as %s%s: %s", path, _BAD, why)
+        log.warning("cannot read a queued DEL; keeping it as %s%s: %s", path, _BAD, why)
         with suppress(OSError):
             os.rename(path, path + _BAD)
         return False
@@ -66,13 +66,13 @@ async def _replay_one(node: Node, path: str) -> bool:
             deleted = await delete(node, key, None, timer, sent_before=sent, keep=keeping)
         except Exception as error:
             why = explained(error, key).reason
-            log.warning("a DEL that was queued failed, and stays queued: %s", why, extra=about(key, trace))
+            log.warning("a queued DEL failed and stays queued: %s", why, extra=about(key, trace))
             return False
         # While the journal cannot store it, every round deletes it again: one event, when it is stored.
         if deleted and key not in kept:
-            node.events.record("REPLAY", "a queued DEL was done", timer.attachment, trace=trace)
-            log.info("replayed DEL of %s", key, extra=about(key, trace))
-    if kept:  # gone from the kernel; but the disk does not take it yet, and a restart has to know
+            node.events.record("REPLAY", "replayed a queued DEL", timer.attachment, trace=trace)
+            log.info("replayed the queued DEL of %s", key, extra=about(key, trace))
+    if kept:  # deleted in the kernel, but not in the journal yet: a restart needs the file
         return False
     failpoint("recovery.intent")
     with suppress(FileNotFoundError):
@@ -82,29 +82,29 @@ async def _replay_one(node: Node, path: str) -> bool:
 
 
 def _sent(message: Message) -> float:
-    """When it was sent; whatever it says, since boot and not later than now."""
+    """Returns the time of the request, limited to the time between boot and now."""
     return max(0, min(message.head.sent, time.clock_gettime_ns(time.CLOCK_BOOTTIME))) / 1e9
 
 
 def keys_of(node: Node, message: Message) -> list[AttachmentKey]:
-    """What a DEL is about. Of the configuration it needs nothing but the network's name.
+    """Returns the attachments that a DEL names. It needs only the network's name from the configuration.
 
-    Without even that, it is about every interface of that name that the container has; if it has none,
-    about nothing, and that is no error: a runtime repeats a DEL until it succeeds.
+    Without that name, these are all interfaces of the container with the given interface name. If there are
+    none, that is no error: a runtime repeats a DEL until it succeeds.
     """
     environment = message.head.environment
     container_id, ifname = environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", "")
     try:
         return [AttachmentKey(judge_config(message.body)["name"], container_id, ifname)]
     except CNIError:
-        if not container_id or not ifname:  # of an intent that somebody else has written
+        if not container_id or not ifname:  # a queued file that the plugin did not write
             raise
         of_container = node.journal.look(lambda ledger: ledger.of_container(container_id))
         return [it.key for it in of_container if it.ifname == ifname]
 
 
 def keep(directory: str, message: Message) -> None:
-    """Puts a request where the next replay finds it, when the journal could not take it."""
+    """Queues a request for the next replay, because the journal cannot store its outcome."""
     make_directories(directory, 0o700)
     replacement = Replacement(directory, _name_of(message))
     try:
@@ -115,7 +115,7 @@ def keep(directory: str, message: Message) -> None:
 
 
 def _name_of(message: Message) -> str:
-    """Follows from what is deleted: a DEL that is repeated a thousand times is one file, the latest."""
+    """Returns a name that depends only on what is deleted: a repeated DEL replaces the earlier file."""
     environment = message.head.environment
     named = "\0".join(environment.get(it, "") for it in ("CNI_CONTAINERID", "CNI_IFNAME"))
     digest = hashlib.sha256(named.encode("utf-8", "surrogatepass") + b"\0" + message.body)
@@ -123,7 +123,7 @@ def _name_of(message: Message) -> str:
 
 
 def _sweep(directory: str) -> None:
-    """Removes what plugins that were killed have left half written."""
+    """Removes incomplete files of killed plugins."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.startswith(".") and time.time() - entry.stat().st_mtime > _ABANDONED:

@@ -1,8 +1,8 @@
-"""Puts back what attachments lose: a link, an address, a route, an element of the firewall.
+"""Puts back missing objects of attachments: links, addresses, routes, nft elements.
 
-Events say where to look at once; a slow sweep finds what nobody told of. The node's table is compared
-whenever somebody else changes rules, because one command flushes all tables of a machine, and at every
-tick. What is there but different was changed by somebody on purpose, and is left alone: CHECK tells of it.
+Kernel events lead to an immediate check; a slow sweep finds what events missed. The node's table is compared
+whenever another program changes rules, because one command flushes all tables of a machine, and at every
+tick. An object that exists but differs was changed on purpose, and is kept: CHECK reports it.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from ..server.caller import about
 from ..verbs.errors import explained
 from ..verbs.gc import Collector
 from . import queued_dels
-from .network_keeper import NetworkKeeper, look_for_clashes
+from .network_keeper import NetworkKeeper, check_clashes
 from .node_objects import keep_own_objects
 from .recovery import finish, forget_rested
 from .repair import judge, put_back
 
 log = logging.getLogger(__name__)
 
-# Looking at every namespace's path costs a system call each.
+# Checking namespaces costs a system call per attachment.
 _COLLECT_EVERY = 10
-# Firewalls of others: for metrics. Whoever asks for findings has them judged at once.
+# For metrics; a command that asks for findings gets current ones.
 _FIREWALLS_EVERY = 10
-# Looking for addresses that rested for a day costs a look at all that rest.
+# Finding addresses that rested for a day reads all resting ones.
 _FORGET_EVERY = 3600
-# Seconds: all pages of the journal are read. Whoever asks how the node is has it done sooner.
+# In seconds: it reads all pages of the journal. Commands and probes do it sooner.
 _PROVE_EVERY = 60
 
 
 async def tick(node: Node) -> None:
-    """Until it is cancelled. What fails is told of, and does not keep the others from being done."""
+    """Does the periodic work until it is cancelled. A step that fails is logged; the others still run."""
     collector, reconciler, keeper = Collector(node), Reconciler(node), NetworkKeeper(node)
     number = 0
     while True:
@@ -62,17 +62,17 @@ async def tick(node: Node) -> None:
             lambda: finish(node),
             node.host_view.refresh,
             lambda: keep_own_objects(node),
-            lambda: look_for_clashes(node),
+            lambda: check_clashes(node),
             lambda: node.journal_keeper.prove(_PROVE_EVERY),
-            reconciler.look_after_table,
-            reconciler.look_after_recent,
+            reconciler.check_table,
+            reconciler.check_recent,
             reconciler.sweep,
             keeper.round,
         ]
         if number % _COLLECT_EVERY == 0 or node.settings.grace < _COLLECT_EVERY:
             work.append(collector.round)
         if number % _FIREWALLS_EVERY == 0:
-            work.append(node.firewalls.look)
+            work.append(node.firewalls.refresh)
         if number % _COLLECT_EVERY == 0 and node.host.orphans:
             work.append(node.orphans.keep_guarded)
         if number % _FORGET_EVERY == 0:
@@ -83,11 +83,11 @@ async def tick(node: Node) -> None:
             except asyncio.CancelledError:
                 raise
             except Exception:
-                log.exception("a part of the slow work failed")
+                log.exception("a step of the periodic work failed")
 
 
-async def go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Whatever happens to it, it is begun again."""
+async def keep_running(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Runs work again whenever it ends or fails, until cancelled."""
     while True:
         with suppress(OSError):
             try:
@@ -99,10 +99,10 @@ async def go_on(what: str, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(1)
 
 
-# Others may change rules a thousand times a second, as a cluster's proxy does; to compare the table takes a
-# millisecond. So it is compared at once, and then no sooner than after this time, in seconds.
+# Other programs, as a cluster's proxy, may change rules a thousand times a second, and comparing the table
+# takes a millisecond. So it is compared at once, and then not before this time, in seconds.
 _SPACING = 0.1
-# Of a DEL there are events, too: by then its row is gone.
+# A DEL causes events, too. After this time its row is deleted.
 _PAUSE = 0.2
 _AT_A_TIME = 20
 
@@ -116,22 +116,22 @@ class Reconciler:
         self._last = 0
 
     async def listen(self) -> None:
-        """Until it is cancelled."""
+        """Repairs attachments at kernel events until it is cancelled."""
         with Namespace.own() as host:
             events = await Events.open_async(host, ("link", "route"), gone_only=True)
         try:
             async for event in events:
                 if self._take(event):
                     await asyncio.sleep(_PAUSE)
-                    await self._look()
+                    await self._repair_concerned()
         finally:
             events.close()
 
     async def guard(self) -> None:
-        """Lays the table down when somebody else has changed rules and it is not whole; until cancelled.
+        """Restores the table if another program's change of rules broke it, until cancelled.
 
-        Elements that come and go with attachments are our own, and wake nobody. The buffer is small: when
-        more happens than it holds, that is one event.
+        The agent's own changes of elements cause no event here. The buffer is small: an overflow counts as
+        one event.
         """
         port = await self._node.dataplane.netfilter_port()
         with Namespace.own() as host:
@@ -145,7 +145,7 @@ class Reconciler:
                 laid_down = await self._keep_table()
                 await asyncio.sleep(_SPACING)
                 if laid_down:
-                    # Of ADDs and DELs that were on their way; the next ticks look for those of slower ones.
+                    # Strays of ADDs and DELs in progress; the next ticks remove those of slower ones.
                     await self._remove_strays()
         finally:
             events.close()
@@ -165,12 +165,12 @@ class Reconciler:
             return True
         return False
 
-    async def _look(self) -> None:
+    async def _repair_concerned(self) -> None:
         links, ips, everything = self._links, self._ips, self._all
         self._links, self._ips, self._all = set(), set(), False
         orphans = self._node.host.orphans
         if orphans and (everything or any(link in links or ips & its for link, its in orphans.items())):
-            await self._node.orphans.learn()
+            await self._node.orphans.refresh()
 
         def concerned(ledger: Ledger) -> set[int]:
             if everything:
@@ -184,7 +184,7 @@ class Reconciler:
             await self.repair(number)
 
     async def sweep(self) -> None:
-        """The next few attachments, in turn; called at every tick."""
+        """Repairs the next few attachments, in turn. Called at every tick."""
         node = self._node
 
         def next_few(ledger: Ledger) -> list[int]:
@@ -199,7 +199,7 @@ class Reconciler:
             await self.repair(number)
 
     async def _forget_departed(self) -> None:
-        """Of attachments that are gone, nothing is wrong."""
+        """Clears findings of deleted attachments."""
         node = self._node
         asked = node.attachments.with_findings()
         if asked:
@@ -238,8 +238,9 @@ class Reconciler:
             node.tally.count("unrepaired")
             key = attachment.key
             node.attachments.set_findings(attachment.id, [attachments.unrepaired(key, str(error))])
-            node.events.record("REPAIR", "could not be put back", attachment, error=explained(error, key))
-            log.warning("%s has lost something that cannot be put back: %s", key, error, extra=about(key))
+            failure = explained(error, key)
+            node.events.record("REPAIR", "cannot put back missing objects", attachment, error=failure)
+            log.warning("cannot put back missing objects of %s: %s", key, error, extra=about(key))
             return
         finally:
             namespace.close()
@@ -250,26 +251,26 @@ class Reconciler:
             node.events.record("REPAIR", f"put back: {', '.join(repaired.put_back)}", attachment)
             node.tally.repaired(plan, repaired.put_back)
             key, again = attachment.key, ", ".join(repaired.put_back)
-            log.warning("%s had lost, and has again: %s", key, again, extra=about(key))
+            log.warning("put back missing objects of %s: %s", key, again, extra=about(key))
 
-    async def look_after_recent(self) -> None:
-        """Once more soon after ADD: what stands behind ours in a list may have changed the link."""
+    async def check_recent(self) -> None:
+        """Checks attachments again soon after ADD, because a later plugin may change the link."""
         for number in self._node.attachments.take_recent(_AT_A_TIME):
             await self.repair(number)
 
-    async def look_after_table(self) -> None:
-        """The node's table may be gone with one `nft flush ruleset`, and with it what guards every link."""
+    async def check_table(self) -> None:
+        """Restores the table if another program changed it, else removes strays."""
         if await self._keep_table() is False:
             await self._remove_strays()
             await self._forget_dropped()
 
     async def _keep_table(self) -> bool | None:
-        """Whether it had to be laid down; None if that failed."""
+        """Returns whether the table had to be written; None if that failed."""
         node = self._node
         try:
             laid_down = await node.table.keep()
         except KernelError as error:
-            failure = f"the nft table {table.TABLE.name} cannot be laid down: {error}"
+            failure = f"the nft table {table.TABLE.name} cannot be written: {error}"
             if node.conditions.fail("table", failure):
                 log.error("%s", failure)
             return None
@@ -277,12 +278,12 @@ class Reconciler:
         return laid_down
 
     async def _forget_dropped(self) -> None:
-        """A container that comes under the name of one that is gone has dropped nothing yet."""
+        """Removes drop counters of deleted links, so that a new link of the same name begins at 0."""
         if await ask_kernel(contents.dropped_of_gone):
             await self._node.dataplane.remove_found(lambda host: Plan(tuple(contents.dropped_of_gone(host))))
 
     async def _remove_strays(self) -> None:
         node = self._node
-        if node.table.take_look():
-            await node.orphans.learn()
+        if node.table.take_stray_round():
+            await node.orphans.refresh()
             await node.table.remove_strays()

@@ -1,7 +1,7 @@
-"""What an agent does before its first ADD: finishes or undoes what the one before it did not.
+"""Recovery before the first ADD: finishes or undoes what the previous agent left unfinished.
 
-After it, journal and kernel agree: nothing is pending or deleting, what another boot held is given back,
-and every DEL that was promised while nobody was there has happened.
+Afterwards, journal and kernel agree: no attachment is pending or deleting, attachments of another boot are
+released, and queued DELs are done.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Recovered(Struct, frozen=True):
-    """What there was to do."""
+    """What recovery did."""
 
     of_another_boot: int
     replayed: int
@@ -35,8 +35,8 @@ class Recovered(Struct, frozen=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.of_another_boot} attachments of another boot released, "
-            f"{self.finished} unfinished taken away, queued DELs done: {self.replayed}"
+            f"attachments of another boot released: {self.of_another_boot}, "
+            f"unfinished ones removed: {self.finished}, DELs replayed: {self.replayed}"
         )
 
 
@@ -48,13 +48,13 @@ async def recover(node: Node) -> Recovered:
     boot_id = node.boot_id
     old = await node.journal.change(lambda ledger: _begin(ledger, boot_id))
     if old:
-        log.info("%d attachments were of another boot; their addresses rest", old)
+        log.info("attachments of another boot released: %d; their addresses are in cooldown", old)
     failpoint("recovery.boot")
     await prepare(node)
     failpoint("recovery.node")
     if kept is None:
-        # After the table: an agent that ends in between leaves a mark with this directory, and the next one
-        # with it gives the journal another identity.
+        # After the table was marked: if the agent ends in between, the mark has this directory, and the next
+        # agent there gives the journal another identity.
         await node.journal.change(lambda ledger: ledger.set_fact(IDENTITY, identity))
     replayed = await queued_dels.replay(node)
     finished = await finish(node)
@@ -63,10 +63,10 @@ async def recover(node: Node) -> Recovered:
 
 
 async def _own_identity(node: Node) -> str | None:
-    """The journal's identity; None if it needs a new one. Raises `NodeOfAnother` before anything is changed.
+    """Returns the journal's identity; None if it needs a new one. Changes nothing. Raises `NodeOfAnother`.
 
-    A journal that was moved or copied from another state directory gets a new one. Otherwise the old
-    directory could take the node back with a journal that is out of date.
+    A journal that was moved or copied from another state directory gets a new one. Otherwise an agent of the
+    old directory could take over the node with an outdated journal.
     """
     state_dir = node.settings.state_dir
     identity = await node.journal.ask(lambda ledger: ledger.fact(IDENTITY))
@@ -77,7 +77,7 @@ async def _own_identity(node: Node) -> str | None:
 
 
 def _begin(ledger: Ledger, boot_id: str) -> int:
-    """How many attachments were of another boot."""
+    """Releases attachments of another boot. Returns how many there were."""
     now = boottime()
     old = ledger.begin_boot(boot_id, now)
     ledger.forget_rested(now - LONGEST_COOLDOWN)
@@ -85,32 +85,32 @@ def _begin(ledger: Ledger, boot_id: str) -> int:
 
 
 async def forget_rested(node: Node) -> None:
-    """Addresses whose rest is over, for whatever network: of a large pool, there would be ever more."""
+    """Deletes cooldown records that have ended for every network; in a large pool they would accumulate."""
     over = boottime() - LONGEST_COOLDOWN
     await node.journal.change(lambda ledger: ledger.forget_rested(over))
 
 
 async def prepare(node: Node) -> None:
-    """The node's own part: forwarding, and the table that says who may send what."""
+    """Prepares the node: forwarding, other own objects, and the nft table."""
     await node.host_view.refresh()
     if node.host.ipv6:
-        told = await ask_kernel(keep_router_advertisements)
-        if told:
-            log.info("still listening to routers while forwarding: %s", ", ".join(told))
+        changed = await ask_kernel(keep_router_advertisements)
+        if changed:
+            log.info("still accepting router advertisements while forwarding: %s", ", ".join(changed))
     await keep_own_objects(node)
     await node.orphans.recall()
     if not await node.table.is_complete():
-        # The journal does not count elements of orphans. They are read before they are replaced.
-        await node.orphans.learn()
+        # The journal does not count elements of orphans, so read them before the table is replaced.
+        await node.orphans.refresh()
         failpoint("recovery.orphans")
         await node.table.lay_down()
     elif node.orphans.contents:
         await node.orphans.keep_guarded()
-    node.table.look_for_strays(1)
+    node.table.schedule_stray_rounds(1)
 
 
 async def finish(node: Node) -> int:
-    """Takes away what is pending or deleting and has nobody at work on it. How many."""
+    """Removes pending and deleting attachments without an operation in progress. Returns how many."""
     done = 0
     rows = await node.journal.ask(lambda ledger: list(ledger.attachments("pending", "deleting")))
     for row in rows:
@@ -128,8 +128,8 @@ async def finish(node: Node) -> int:
                 continue
             failpoint("recovery.row-removed")
             done += 1
-            node.events.record("UNDO", f"it was {row.state}, and is gone", current)
-            log.info("%s was %s, and is gone", row.key, row.state, extra=about(row.key))
+            node.events.record("UNDO", f"it was still {row.state}; the agent removed it", current)
+            log.info("removed %s, which was still %s", row.key, row.state, extra=about(row.key))
     if done:
         failpoint("recovery.rows")
     return done

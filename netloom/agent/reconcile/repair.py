@@ -1,8 +1,8 @@
-"""Makes one attachment as planned again: for the agent by itself, and for an operator who asks for more.
+"""Repairs one attachment.
 
-By itself, the agent puts back what is missing, and leaves what somebody has changed. At an operator's word it
-sets that right, too; and if even that is not enough, and the operator says so, the link is made anew, which
-costs the container its connections.
+By itself, the agent puts back missing objects and keeps changed ones. At an operator's request it also
+corrects changed objects; if that fails and the operator asked for it, it recreates the link, which ends the
+container's connections.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from ..server.caller import about
 
 log = logging.getLogger(__name__)
 
-# The field of a difference: a container may give its own end another MAC.
+# The field of a difference that is adopted: a container may change the MAC of its end.
 PEERS_MAC = "peer's mac"
 
 
 class RepairOutcome(Struct, frozen=True, kw_only=True):
-    """What was done, by labels of objects, and what is still not as planned."""
+    """The labels of repaired objects, and the remaining differences."""
 
     put_back: Sequence[str] = ()
     set_right: Sequence[str] = ()
     recreated: bool = False
     left: Sequence[Difference] = ()
-    # Why something could not be set right, in the kernel's words.
-    said: Sequence[str] = ()
+    # The kernel's errors for objects that could not be corrected.
+    errors: Sequence[str] = ()
 
 
 async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Namespace) -> RepairOutcome:
-    """What the agent does by itself. The caller holds the attachment's lock."""
+    """Puts back missing objects. The caller holds the attachment's lock."""
     repaired = await node.dataplane.repair(plan, namespace)
     chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
     if any(it.object in chains for it in repaired.left):
-        # Others lead to it, too, and who changes a rule of the node's table changes it for them.
+        # Attachments share chains, so write the whole table.
         await _lay_down(node, attachment, "a chain was changed")
         name, subject = table.TABLE.name, about(attachment.key)
-        log.warning("a chain of the nft table %s was changed; it is as it was", name, extra=subject)
+        log.warning("a chain of the nft table %s was changed; restored it", name, extra=subject)
     mac = next((it.found for it in repaired.left if it.field == PEERS_MAC), None)
     if mac is not None:
         await _adopt(node, attachment, plan, mac, namespace)
@@ -57,9 +57,9 @@ async def put_back(node: Node, attachment: Attachment, plan: Plan, namespace: Na
 
 
 async def judge(node: Node, attachment: Attachment, plan: Plan, left: Sequence[Difference]) -> None:
-    """What others have changed is left as it is, and named; so is what leads its packets away.
+    """Sets findings for changed objects, or for routes and rules that divert the attachment's packets.
 
-    Chains of the node's table were laid down again, and another MAC of the container's end is adopted.
+    It ignores chains, which were written again, and the MAC of the container's end, which was adopted.
     """
     key = attachment.key
     chains = {it.label for it in plan.objects if isinstance(it, NftChain)}
@@ -78,16 +78,16 @@ async def judge(node: Node, attachment: Attachment, plan: Plan, left: Sequence[D
 async def set_right(
     node: Node, attachment: Attachment, plan: Plan, namespace: Namespace, *, recreate: bool
 ) -> RepairOutcome:
-    """What an operator has asked for. The caller holds the attachment's lock."""
+    """Repairs at an operator's request. The caller holds the attachment's lock."""
     first = await put_back(node, attachment, plan, namespace)
     in_table = {it.label for it in plan.objects if isinstance(it, NftChain | NftElement)}
     of_table = sorted({it.object for it in first.left if it.object in in_table})
     if of_table:
         await _lay_down(node, attachment, "an operator asked for it")
-    # Another MAC may have been adopted meanwhile, and is in the plan by now.
+    # The plan may have an adopted MAC now.
     plan = await _recorded(node, attachment, plan)
     reset = await node.dataplane.reset(plan, namespace)
-    # A link whose MAC was set has lost its neighbours, an address its routes.
+    # Setting a MAC deletes the link's neighbours, and setting an address deletes routes.
     again = await node.dataplane.repair(plan, namespace)
     left = await node.dataplane.check(plan, namespace)
     recreated = False
@@ -99,25 +99,25 @@ async def set_right(
         set_right=[it for it in dict.fromkeys([*of_table, *reset.set_right]) if it not in still],
         recreated=recreated,
         left=left,
-        said=reset.failed if left else (),
+        errors=reset.failed if left else (),
     )
 
 
 async def _made_anew(
     node: Node, attachment: Attachment, plan: Plan, namespace: Namespace
 ) -> tuple[list[Difference], bool]:
-    """Whatever of it is ours goes, and comes again. What is not stays, and then the rest comes back."""
+    """Removes and applies the plan. If other programs' objects prevent that, repairs what is possible."""
     try:
         await node.dataplane.remove(plan, namespace)
     except KernelError as error:
         key = attachment.key
-        log.warning("%s could not be taken away whole: %s", key, error, extra=about(key))
+        log.warning("cannot remove all objects of %s: %s", key, error, extra=about(key))
     recreated = True
     try:
         await node.dataplane.apply(plan, namespace)
     except KernelError as error:
         key = attachment.key
-        log.warning("%s could not be made anew: %s", key, error, extra=about(key))
+        log.warning("cannot recreate %s: %s", key, error, extra=about(key))
         recreated = False
         await node.dataplane.repair(plan, namespace)
     return await node.dataplane.check(plan, namespace), recreated
@@ -131,21 +131,22 @@ async def _recorded(node: Node, attachment: Attachment, plan: Plan) -> Plan:
 async def _lay_down(node: Node, attachment: Attachment, why: str) -> None:
     await node.table.lay_down()
     node.tally.count("tables")
-    node.events.record("TABLE", f"{why}, and the table was laid down anew", attachment)
+    node.events.record("TABLE", f"{why}; the agent wrote the nft table again", attachment)
 
 
 async def _adopt(node: Node, attachment: Attachment, plan: Plan, mac: str, namespace: Namespace) -> None:
-    """A plugin behind ours, or the operator, gave the container another MAC: the host has to know it."""
+    """Adopts another MAC of the container's end, set by a plugin or an operator, in plan and kernel."""
     try:
         changed = mode_named(attachment.mode).adopt_mac(plan, mac)
     except UnknownMode as error:
-        log.warning("%s has the MAC %s, and keeps its plan: %s", attachment.key, mac, error)
+        log.warning("%s has the MAC %s, but its plan cannot be updated: %s", attachment.key, mac, error)
         return
     old = tuple(it for it in plan.objects if isinstance(it, Neighbour) and it.on == "host")
-    # In this order: one that is missing is put back by whoever comes next, one that differs is not.
+    # In this order: if the agent ends in between, the next repair puts back a missing entry, not a changed
+    # one.
     await node.dataplane.remove(Plan(old))
     failpoint("repair.forgotten")
     await node.journal.change(lambda ledger: ledger.set_plan(attachment.id, changed.encode()))
     failpoint("repair.adopted")
     await node.dataplane.repair(changed, namespace)
-    log.info("%s has the MAC %s by now", attachment.key, mac, extra=about(attachment.key))
+    log.info("%s now has the MAC %s", attachment.key, mac, extra=about(attachment.key))

@@ -1,1 +1,1 @@
-"""The agent's socket: accepts requests, hands each to its verb or RPC, records what came of it."""
+"""The agent's socket: accepts requests, passes each to its verb or RPC, and records the outcome."""

@@ -1,4 +1,4 @@
-"""Who called, and about what: the runtime that ran the plugin, and the subject of a log line."""
+"""The runtime that ran the plugin, and the subject of a log line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...cni import AttachmentKey
 
 
 def caller_of(plugin: int) -> str:
-    """`containerd[812]`, which runs the plugin. Nothing if it is not known, as in another PID namespace.
+    """Returns the runtime that runs the plugin, as `containerd[812]`; empty if unknown.
 
-    Both have to be there, so it is asked before the plugin has its answer: cnitool, for one, ends with it.
-    A plugin whose runtime has ended is a child of process 1, which knows nothing of it.
+    It is unknown in another PID namespace, or if the runtime has exited and process 1 is the plugin's parent.
+    Must be called before the plugin gets its answer, because some runtimes, as cnitool, exit with it.
     """
     try:
         if plugin <= 0:
@@ -26,7 +26,7 @@ def caller_of(plugin: int) -> str:
 
 
 def _read(path: str) -> bytes:
-    """Half of what a file object costs, on the way of every answer."""
+    """Costs half as much as a file object; every request pays for it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 512)
@@ -38,7 +38,7 @@ _NOTHING = AttachmentKey("", "", "")
 
 
 class LogSubject:
-    """The network of a request is known when its configuration was read: `key` is set anew then."""
+    """The attachment of a log line. `key` changes when the configuration was read and names the network."""
 
     __slots__ = ("key", "trace", "verb")
 
@@ -52,7 +52,7 @@ _current: ContextVar[LogSubject | None] = ContextVar("subject", default=None)
 
 
 def begin(verb: str, key: AttachmentKey, trace: str) -> LogSubject:
-    """For the rest of this task."""
+    """Sets the subject for the rest of this task."""
     subject = LogSubject(key, trace, verb)
     _current.set(subject)
     return subject
@@ -63,5 +63,5 @@ def current() -> LogSubject | None:
 
 
 def about(key: AttachmentKey, trace: str = "") -> dict[str, LogSubject]:
-    """The `extra` of a line that is about an attachment, and said on nobody's behalf."""
+    """Returns the `extra` of a log line about an attachment, outside of a request."""
     return {"subject": LogSubject(key, trace)}

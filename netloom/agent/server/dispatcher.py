@@ -1,6 +1,6 @@
-"""From a message to a reply: judged in the order of the specification, done, logged.
+"""Turns a message into a reply: validates it in the order of the specification, runs it, records it.
 
-Whatever happens on the way is an answer: a plugin that is left without one cannot say anything useful.
+Every error becomes a reply: without one, the plugin could not report anything useful.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Dispatcher:
 
     async def serve(self, message: Message, netns: int | None, client: Client) -> Reply:
         if message.head.question:
-            return await self._question(message)
+            return await self._call_rpc(message)
         timer = Timer()
         environment = message.head.environment
         key = AttachmentKey("", environment.get("CNI_CONTAINERID", ""), environment.get("CNI_IFNAME", ""))
@@ -79,7 +79,7 @@ class Dispatcher:
         if error is None:
             client.afterwards = record
         else:
-            record()  # whoever is told of a failure finds it in the log
+            record()  # before the reply, so that a client that reads of a failure finds it in the log
         return reply
 
     async def _do(
@@ -108,19 +108,19 @@ class Dispatcher:
         failpoint("del.answered")
 
     def _queue(self, message: Message, cause: JournalError) -> None:
-        """A DEL that the journal keeps from being done waits, as one does that finds no agent."""
+        """Queues a DEL that needs the journal, as the plugin does without an agent."""
         queued_dels.keep(self._node.settings.intents, message)
         self._node.tally.count("queued")
-        log.warning("a DEL was queued, since the journal cannot be used: %s", cause)
+        log.warning("queued a DEL because the journal cannot be used: %s", cause)
 
     @staticmethod
     def _require_namespace(request: Request, message: Message) -> None:
-        """Before anything is changed."""
+        """Checks the namespace that the plugin opened. Must run before anything is changed."""
         override = request.environ.get("CNI_NETNS_OVERRIDE", "").upper() in ("1", "TRUE")
         if message.head.own_netns and not override:
             raise InvalidNetns("plugin's netns and netns from CNI_NETNS should not be the same")
         if message.head.own_netns:
-            raise InvalidNetns("the plugin's own netns is the host's, which netloom never attaches to itself")
+            raise InvalidNetns("the plugin's own netns is the host's; netloom attaches only containers")
         if message.head.netns_error:
             raise InvalidNetns(f"{request.netns}: {message.head.netns_error}")
 
@@ -133,12 +133,12 @@ class Dispatcher:
         timer: Timer,
         error: CNIError | None,
     ) -> None:
-        """What goes wrong here is told, and is nobody else's matter: the answer stands."""
+        """Records an operation. Logs an error in doing so: it must not change the reply."""
         try:
             failpoint("operation.recorded")
             self._write_down(verb, key, message, caller, timer, error)
         except Exception:
-            log.exception("%s could not be written down", verb[:16])
+            log.exception("cannot record %s in the log of operations", verb[:16])
 
     def _write_down(
         self,
@@ -153,7 +153,7 @@ class Dispatcher:
         known = verb if verb in _VERBS else "other"
         self._node.tally.count(f"{known} {'failed' if error else 'done'}")
         self._node.tally.operation(known, code, timer)
-        if verb == "STATUS" and not self._is_news(key.network[:200], code):
+        if verb == "STATUS" and not self._is_new_status(key.network[:200], code):
             return
         self._node.journal.log(operation_of(verb, key, message, caller, timer, error))
         if error is not None:
@@ -161,8 +161,8 @@ class Dispatcher:
         elif log.isEnabledFor(logging.DEBUG):
             log.debug("%s done in %.1f ms", verb, timer.total)
 
-    def _is_news(self, network: str, code: int) -> bool:
-        """STATUS is asked every few seconds: only another answer than the last is worth a line."""
+    def _is_new_status(self, network: str, code: int) -> bool:
+        """Runtimes send STATUS every few seconds; only a changed result is recorded."""
         if self._last_status.get(network) == code:
             return False
         if len(self._last_status) >= _NETWORKS:
@@ -170,32 +170,32 @@ class Dispatcher:
         self._last_status[network] = code
         return True
 
-    async def _question(self, message: Message) -> Reply:
+    async def _call_rpc(self, message: Message) -> Reply:
         asked = RPCS.get(message.head.question)
         if asked is None:
-            unknown = Refusal(f"unknown question {message.head.question[:40]!r}")
+            unknown = Refusal(f"unknown RPC {message.head.question[:40]!r}")
             return Reply(1, msgspec.json.encode(unknown))
         try:
             return Reply(0, await asked(self._node, message.body))
         except Exception as failure:
             error = explained(failure, None)
             if isinstance(error, InternalError):
-                log.error("question %s: %s", message.head.question, error.discreet, exc_info=failure)
+                log.error("RPC %s: %s", message.head.question, error.discreet, exc_info=failure)
             return Reply(1, msgspec.json.encode(Refusal(str(error), error.code)))
 
 
 def refusal(error: CNIError, version: str = versions.CURRENT) -> Reply:
-    """With where to read more: runtimes show the words of an error, and keep its code to themselves.
+    """Returns an error reply that names `netloom explain CODE`: runtimes show the text, but not the code.
 
-    They put details behind the message with a semicolon, and some with a colon: both have to read well.
+    They append details to the message with a semicolon, and some with a colon: both must read well.
     """
     see = f"netloom explain {error.code or InternalError.code}"
     details = "; ".join(filter(None, (error.details, f"more: {see}")))
-    said = CNIError(error.msg, details, code=error.code)
-    said.context = error.context
-    return Reply(1, skel.error_object(said, version if version in versions.ALL else versions.CURRENT))
+    shown = CNIError(error.msg, details, code=error.code)
+    shown.context = error.context
+    return Reply(1, skel.error_object(shown, version if version in versions.ALL else versions.CURRENT))
 
 
 def refuse(reason: str) -> Reply:
-    """The reply to what is no request."""
+    """Returns the reply to an invalid request."""
     return refusal(CNIError(reason, code=999))

@@ -1,8 +1,8 @@
-"""Where the agent listens: a socket, and the file by which clients find it.
+"""The agent's listening socket, and the file by which clients find it.
 
-The socket may outlive the agent. One that a service manager made is lent, and one that we made may be kept by
-it: both stay at their place when we end. Any can be handed to the agent that follows. Whoever waits at it is
-then served by that one, and never learns that there was a change.
+The socket may outlive the agent. A service manager lends sockets that it created, and may keep those that the
+agent created: both stay in place when the agent exits. Any socket can be passed to a successor, which then
+serves the clients that wait at it; they do not notice the change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_USE = 1024
 
 
 def share(part: int) -> int:
-    """One of so many parts of them; at least one."""
+    """Returns the descriptor limit divided by `part`, at least one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max((_OF_USE if soft == resource.RLIM_INFINITY else min(soft, _OF_USE)) // part, 1)
 
@@ -33,7 +33,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class SocketInUse(Exception):
-    """Another agent answers there, or something is in the way. `errno` is the kernel's, if it said so."""
+    """The agent cannot listen at a path: another agent does, or a file is in the way. `errno` may be 0."""
 
     def __init__(self, text: str, errno: int = 0) -> None:
         super().__init__(text)
@@ -41,9 +41,10 @@ class SocketInUse(Exception):
 
 
 class Listener:
-    """`inode` is that of the file at `path` while it leads to this socket; 0 if it never did.
+    """A listening socket.
 
-    Another file system that is mounted there may have a file of the same inode: `device` tells them apart.
+    `inode` is that of the socket's file at `path`; 0 if there never was one. `device` is compared, too, since
+    another file system that is mounted there may have a file of the same inode.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class Listener:
 
     @classmethod
     def made(cls, path: str, *, over: bool = False) -> Self:
-        """Appears at its place in one step, over what an agent that was killed has left there.
+        """Creates a socket and puts it at its path in one step, over the file of an agent that was killed.
 
-        Directories that are missing are made, for root alone. `over` also takes the place of one that
-        answers: who has connected to that one stays with it.
+        Creates missing directories, for root only. With `over`, it also replaces the socket of an agent that
+        answers; connected clients stay with that agent.
         """
         _require_socket(path)
         if not over:
@@ -94,7 +95,7 @@ class Listener:
         return self.socket.fileno()
 
     def take(self) -> None:
-        """From now on, the kernel names us to those who ask who listens."""
+        """Makes the kernel report this process as the one that listens (SO_PEERCRED)."""
         self.socket.listen(BACKLOG)
 
     def is_in_place(self) -> bool:
@@ -113,7 +114,7 @@ class Listener:
 
 
 def file_at(path: str) -> os.stat_result | None:
-    """Of the socket at a path; None if there is none."""
+    """Returns the status of the socket at a path; None if there is none."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -122,13 +123,13 @@ def file_at(path: str) -> os.stat_result | None:
 
 
 def inode_at(path: str) -> int:
-    """Of the socket at a path; 0 if there is none."""
+    """Returns the inode of the socket at a path; 0 if there is none."""
     found = file_at(path)
     return 0 if found is None else found.st_ino
 
 
 def _refusal(path: str, cause: OSError) -> str:
-    """Names the file that is in the way, if it is another one than the socket's."""
+    """Returns the error text. It names the file that is in the way, if that is not the socket's."""
     at = cause.filename if isinstance(cause.filename, str) and not cause.filename.startswith(path) else ""
     why = f"{at}: {cause.strerror}" if at else str(cause.strerror or cause)
     return f"cannot listen at {path}: {why}"
@@ -140,13 +141,13 @@ def _require_socket(path: str) -> None:
     except OSError:
         return
     if not stat.S_ISSOCK(mode):
-        raise SocketInUse(f"{path} is there and is no socket; it was left alone: move it away")
+        raise SocketInUse(f"{path} exists but is not a socket: move it away")
 
 
 def has_listener(path: str) -> bool:
-    """Whether an agent listens at the socket that a path leads to, accepting or not.
+    """Returns whether an agent listens at the socket at a path, even if it does not accept clients now.
 
-    A process of another user is no agent. The plugin refuses it, so its place may be taken.
+    A process of another user does not count: the plugin refuses it, so its socket may be replaced.
     """
     found = file_at(path)
     if found is None or not is_trusted_user(found.st_uid):
@@ -164,4 +165,4 @@ def has_listener(path: str) -> bool:
 
 def _require_nobody(path: str) -> None:
     if has_listener(path):
-        raise SocketInUse(f"another agent answers at {path}: stop that one first (`netloom down`)")
+        raise SocketInUse(f"another agent answers at {path}: stop it first (`netloom down`)")

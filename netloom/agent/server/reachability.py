@@ -1,9 +1,8 @@
-"""Keeps the agent reachable where the plugin looks for it: at the path of its socket.
+"""Keeps the agent reachable at the path of its socket.
 
-The file of a socket goes with its directory, or is hidden by a mount, while the agent goes on listening at a
-socket that no client finds. So the path is looked at four times in a tick, and whatever of it is missing is
-made again. Readiness asks more: the agent connects to itself by the path. One such connection is under way at
-most, since one that waits in the queue of a busy agent takes the place of a plugin.
+If the socket's file is deleted or hidden by a mount, no client can find the agent. So it checks the path four
+times per tick and creates what is missing. For readiness, it also connects to itself by the path. Only one
+such connection is open at a time, because in the queue of a busy agent it takes the place of a plugin.
 """
 
 from __future__ import annotations
@@ -40,21 +39,21 @@ class Reachability:
         self._probe: socket.socket | None = None
 
     async def keep(self) -> None:
-        """Until it is cancelled."""
+        """Checks the path until it is cancelled."""
         try:
             while True:
                 await asyncio.sleep(self._node.settings.tick / _LOOKS_PER_TICK)
                 try:
-                    self.look()
+                    self.check()
                 except Exception:
-                    log.exception("the path of the socket could not be looked at; trying again")
+                    log.exception("checking the path of the socket failed; trying again")
         finally:
             self._hang_up()
 
-    def look(self, *, ask: bool = False) -> None:
-        """Puts the path right, and sets a failure of the node if that cannot be done.
+    def check(self, *, ask: bool = False) -> None:
+        """Repairs the path, and sets a failure of the node if that fails.
 
-        With `ask`, it also connects to itself.
+        With `ask`, the agent also connects to itself.
         """
         if self._probe is not None and self._is_over(self._probe):
             self._hang_up()
@@ -65,28 +64,29 @@ class Reachability:
             failure = self._asked()
         self._note(SOCKET, failure)
         weak = weakness_left(os.path.dirname(self._path))
-        self._note(DIRECTORY, "" if weak is None else f"the plugin asks no agent at {self._path}: {weak}")
+        self._note(DIRECTORY, "" if weak is None else f"the plugin refuses to use {self._path}: {weak}")
 
     def _listening(self) -> str:
-        """Why no plugin can find us; empty if it can."""
+        """Returns why no plugin can find the agent, or an empty string. Creates a missing socket."""
         try:
             is_fresh = self._server.keep_in_place()
         except SocketInUse as error:
             if error.errno == errno.EROFS and self._is_made_by_manager():
                 log.error(
-                    "%s; ending, so that the service manager makes the directory and starts an agent", error
+                    "%s; stopping, so that the service manager creates the directory and starts an agent",
+                    error,
                 )
                 self._stop.set()
             return str(error)
         if is_fresh:
-            log.warning("the socket at %s was gone; listening there again", self._path)
+            log.warning("the socket at %s was missing; created it again", self._path)
             show_life(self._path)
         return ""
 
     def _is_made_by_manager(self) -> bool:
-        """Whether the directory is gone, and the manager makes it for each agent that it starts.
+        """Whether the directory is missing and the service manager creates it when it starts an agent.
 
-        systemd hides the rest of /run from writing (ProtectSystem), so that an agent cannot make it itself.
+        The rest of /run is read-only to the agent (ProtectSystem), so it cannot create the directory itself.
         """
         directory = os.path.dirname(self._path)
         return (
@@ -96,25 +96,25 @@ class Reachability:
         )
 
     def _asked(self) -> str:
-        """Why a connection to our own path does not lead to us; empty if it does."""
+        """Returns why a connection to the path does not reach this process, or an empty string."""
         if self._probe is not None:
-            return ""  # it stands in our own queue
+            return ""  # it still waits in this agent's own queue
         try:
             probe = socket.socket(
                 socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
             )
-        except OSError:  # no descriptor is left: that is told by others
+        except OSError:  # out of descriptors, which is not about the path
             return ""
         try:
             probe.connect(self._path)
             credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            probe.shutdown(socket.SHUT_WR)  # it asks nothing: the server closes it as soon as it is accepted
-        except BlockingIOError:  # the queue is full, and it is ours, since the file is in place
+            probe.shutdown(socket.SHUT_WR)  # without a request, the server closes it once it is accepted
+        except BlockingIOError:  # the queue is full, and it is this agent's, since the file is in place
             probe.close()
             return ""
         except OSError as cause:
             probe.close()
-            return f"the agent does not reach itself at {self._path}: {cause.strerror or cause}"
+            return f"the agent cannot connect to itself at {self._path}: {cause.strerror or cause}"
         self._probe = probe
         process = _CREDENTIALS.unpack(credentials)[0]
         return "" if process == os.getpid() else f"process {process} answers at {self._path}, not this agent"
@@ -139,4 +139,4 @@ class Reachability:
             if conditions.fail(name, failure):
                 log.error("%s", failure)
         elif before := conditions.recover(name):
-            log.info("no longer so: %s", before)
+            log.info("resolved: %s", before)

@@ -1,4 +1,4 @@
-"""What the journal keeps of an operation: its outcome, its duration, and how long each phase took."""
+"""The record of an operation in the journal: outcome, duration, and time of each phase."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class Timer:
         self.started = time.time()
         self._began = self._last = time.perf_counter()
         self.phases: dict[str, float] = {}
-        # Which attachment it is about, once that is known.
+        # The operation's attachment, once it is known.
         self.attachment: Attachment | None = None
 
     def lap(self, phase: str) -> None:
-        """The time since the last lap was this phase's."""
+        """Adds the time since the last lap to this phase."""
         now = time.perf_counter()
         self.phases[phase] = round(self.phases.get(phase, 0.0) + (now - self._last) * 1000, 3)
         self._last = now
 
     @property
     def total(self) -> float:
-        """From its beginning to its last lap."""
+        """Milliseconds from the start to the last lap."""
         return round((self._last - self._began) * 1000, 3)
 
 
 LONGEST_ERROR = 2000
 _LONGEST_NAME = 253
-# As W3C has it: no version ff, and no ID of zeros.
+# W3C Trace Context: version ff and all-zero IDs are invalid.
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def trace_of(message: Message) -> str:
-    """The caller's trace context, if it is one."""
+    """Returns the caller's trace context; empty if it is missing or invalid."""
     given = message.head.environment.get("TRACEPARENT", "")
     return given if _TRACEPARENT.fullmatch(given) else ""
 
@@ -72,18 +72,18 @@ def operation_of(
 
 
 def _attached(verb: str, timer: Timer, error: CNIError | None) -> float | None:
-    """Since when: the lines before this one may be lost. What an ADD could not attach never was."""
+    """Returns when the attachment was created, since older records may be dropped; None for a failed ADD."""
     found = timer.attachment
     was_attached = found is not None and not (verb == "ADD" and error is not None)
     return found.created_at if found is not None and was_attached else None
 
 
 def _known_of(timer: Timer, message: Message) -> tuple[str, str, tuple[str, ...]]:
-    """Namespace, pod and addresses: of the attachment, or as far as the request itself tells."""
+    """Returns namespace, pod and addresses of the attachment, or what the request has of them."""
     found = timer.attachment
     if found is not None:
         return found.namespace, found.pod, addresses_of(found.result)
-    # Whatever else is wrong with them: these two say whose failure it is.
+    # Not validated: even in an invalid request, they name the pod that fails.
     pairs = (it.partition("=") for it in message.head.environment.get("CNI_ARGS", "").split(";"))
     given = {name: value[:_LONGEST_NAME] for name, _, value in pairs}
     return given.get("K8S_POD_NAMESPACE", ""), given.get("K8S_POD_NAME", ""), ()

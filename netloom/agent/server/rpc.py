@@ -1,4 +1,4 @@
-"""The agent's RPCs: a name, arguments as JSON, and an answer as JSON."""
+"""The agent's RPCs. Arguments and answers are JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Who comes to the agent's socket: many clients at a time, one request each, and nothing that one can break.
+"""Accepts client connections on the agent's socket.
 
-Descriptors are the danger: a client may send none or many, die in the middle, or never finish. So every
-one that arrives is put under the client that brought it, at once, and closed with it.
+There is one request per connection, bounded in size and time, so that no client can stall another. A client
+may send many descriptors, exit in the middle or never finish. So each received descriptor belongs to its
+client at once, and is closed with it.
 """
 
 from __future__ import annotations
@@ -17,37 +18,37 @@ from contextlib import suppress
 from ...api.protocol import LENGTH, REQUEST_MAX, Message, ProtocolError, Reply, decode
 from .listener import BACKLOG, Listener, share
 
-# More descriptors than a plugin ever sends, so that what is too much is seen, and closed.
+# More descriptors than a plugin ever sends, so that surplus ones are received and closed.
 _DESCRIPTORS = 8
 _ANCILLARY = socket.CMSG_SPACE(_DESCRIPTORS * 4)
 _CREDENTIALS = struct.Struct("3i")
-# Enough for a usual request; what is longer is read in larger pieces.
+# Enough for a usual request; the rest of a longer one is read in larger pieces.
 _FIRST = 1 << 14
 _CHUNK = 1 << 18
-# How long a pause waits for clients that have connected and not asked, or do not take their answers.
+# How long a pause waits for clients that have sent no request or do not read their replies.
 _MANNERS = 1.0
 _LOOK_EVERY = 0.005
-# Of the descriptors: a connection, its namespace, and what the dataplane opens for it leave room so.
+# Clients per descriptor: each needs a connection, a namespace, and some for the dataplane.
 _SHARE = 4
-# How long a client may take to ask, however many wait for its place.
+# How long a client may take to send its request, even if others wait for its place.
 _GRACE = 0.1
-# Clients that are accepted before anything else has its turn.
+# Clients that are accepted in one round of the event loop.
 _AT_ONCE = 256
 
-# The question of an agent that wants to follow this one.
+# The RPC of an agent that wants to take over.
 HANDOVER = "handover"
 
 Serve = Callable[[Message, int | None, "Client"], Awaitable[Reply]]
 Refuse = Callable[[str], Reply]
-# Whoever asks for the socket itself keeps its connection.
+# Takes over the connection of a client that requests a handover.
 Leave = Callable[[socket.socket, Message], None]
 
 
 class Client:
-    """One connection. `netns` belongs to it, and goes with it.
+    """One connection. It owns the descriptor `netns`.
 
-    A plugin's request is nearly always whole when it is first looked at, and its reply is taken at once: then
-    neither the loop's selector nor its clock has to know of it.
+    A plugin's request is nearly always complete at the first read, and its reply is sent at once: then the
+    event loop needs neither a reader nor a timer for it.
     """
 
     def __init__(self, server: Server, connection: socket.socket) -> None:
@@ -58,10 +59,10 @@ class Client:
         self._wanted = -1
         self._descriptors: list[int] = []
         self._reply = b""
-        # What is left to do when the reply is on its way: whoever waits for it need not wait for that.
+        # Called after the reply was sent, so that the client does not wait for it.
         self.afterwards: Callable[[], None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self.came = self._loop.time()
+        self.connected_at = self._loop.time()
         self._readable()
         if self._wanted != 0 and not self._is_closed and not self._reply:
             self._deadline = self._loop.call_later(server.patience, self._expire)
@@ -76,8 +77,8 @@ class Client:
         return self._wanted == 0 or bool(self._reply)
 
     @property
-    def gone(self) -> bool:
-        """Whether it has hung up: nobody waits for an answer then."""
+    def is_disconnected(self) -> bool:
+        """Whether the client has disconnected, so that no process waits for a reply."""
         if self._is_closed:
             return True
         try:
@@ -89,7 +90,7 @@ class Client:
 
     @property
     def process(self) -> int:
-        """Of whoever asks; 0 if that is in a PID namespace that cannot be seen from here."""
+        """The client's process; 0 if it is in a PID namespace that is not visible here."""
         if self._is_closed:
             return 0
         credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -103,8 +104,8 @@ class Client:
         self._finish(self._server.refuse("the request did not arrive in time"))
 
     def make_room(self) -> None:
-        """For another, since it has not asked so far."""
-        self._finish(self._server.refuse("the request did not arrive, and others wait"))
+        """Disconnects a client that has sent no request, in favour of another."""
+        self._finish(self._server.refuse("the request did not arrive in time, and others wait"))
         self.close()
 
     def _readable(self) -> None:
@@ -126,9 +127,9 @@ class Client:
                 received.frombytes(content[: len(content) - len(content) % 4])
                 self._descriptors += received
         if len(self._descriptors) > 1 or (flags & socket.MSG_CTRUNC and self._descriptors):
-            raise ProtocolError("more descriptors than the one of the namespace")
+            raise ProtocolError("the request has more than one file descriptor")
         if flags & socket.MSG_CTRUNC:
-            raise ProtocolError("the agent has no descriptor left to take the namespace's with")
+            raise ProtocolError("the agent has no free file descriptor for the container's namespace")
         if not data:
             self.close()
             return
@@ -167,7 +168,7 @@ class Client:
                 self.afterwards()
 
     def _finish(self, reply: Reply) -> None:
-        """Sends the reply, and waits no longer for a client that does not take it."""
+        """Sends the reply. A client that does not read it in time is disconnected."""
         self._close_descriptors()
         if self._is_closed:
             return
@@ -196,7 +197,7 @@ class Client:
             os.close(descriptor)
 
     def detach(self) -> socket.socket:
-        """The connection, for who goes on with it; to us, it is closed."""
+        """Returns the connection, which the caller owns from now on. This client is closed."""
         connection = socket.socket(fileno=self._socket.detach())
         self.close()
         return connection
@@ -213,10 +214,10 @@ class Client:
 
 
 class Server:
-    """Takes clients from `listeners`. `serve` answers requests, `refuse` makes the reply to what is none.
+    """Accepts clients from `listeners`. `serve` answers requests, `refuse` makes the reply to an invalid one.
 
-    The list is the caller's, and is changed when a socket has to be made anew: `made` is told of that one,
-    and `dropped` of the one that it replaces.
+    The server changes the caller's list when it has to replace a socket: it calls `made` with the new one and
+    `dropped` with the old one.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class Server:
         self._dropped = dropped
         self._limit = limit or share(_SHARE)
         self._clients: set[Client] = set()
-        # Those that have not asked yet, in the order in which they came.
+        # Clients that have sent no request yet, oldest first.
         self._expected: dict[Client, None] = {}
         self._again: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -253,14 +254,14 @@ class Server:
         return len(self._tasks)
 
     def open(self) -> None:
-        """Whoever waits is served from the loop's next round on."""
+        """Starts to accept clients, from the event loop's next round on."""
         self._is_open = True
         for listener in self._listeners:
             listener.take()
         self._resume()
 
     def shut(self) -> None:
-        """Whoever comes, waits; whoever is here, is served."""
+        """Stops accepting clients: new ones wait at the sockets. Accepted ones are still served."""
         self._is_open = False
         self._pause()
 
@@ -275,7 +276,7 @@ class Server:
             self.loop.add_reader(listener, self._accept, listener)
 
     def _look_again(self) -> None:
-        """Somebody who has not asked will be overdue by then."""
+        """Tries again when the oldest client without a request is overdue."""
         if self._expected and self._again is None:
             self._again = self.loop.call_later(_GRACE, self._after_a_moment)
 
@@ -292,9 +293,9 @@ class Server:
         return len(self._clients) < self._limit or self._overdue() is not None
 
     def _overdue(self) -> Client | None:
-        """Who has waited for longest without having asked, if that is long enough."""
+        """Returns the oldest client without a request, if it had enough time to send one."""
         first = next(iter(self._expected), None)
-        return None if first is None or self.loop.time() - first.came < _GRACE else first
+        return None if first is None or self.loop.time() - first.connected_at < _GRACE else first
 
     def _accept(self, listener: Listener, most: int = _AT_ONCE) -> None:
         for _ in range(most):
@@ -305,14 +306,14 @@ class Server:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:
-                # Out of descriptors: whoever waits, waits until one is free.
+                # Out of descriptors: clients wait until one is free.
                 self._pause()
                 self.loop.call_later(0.1, self._resume)
                 return
             connection.setblocking(False)
             if not _is_root(connection):
                 with suppress(OSError):
-                    connection.send(self.refuse("only root may ask the agent").encode())
+                    connection.send(self.refuse("only root may use the agent").encode())
                 connection.close()
                 continue
             try:
@@ -329,7 +330,7 @@ class Server:
             self._look_again()
 
     def _take(self, client: Client) -> None:
-        """Whoever comes may have a request: it does not wait for those that have none."""
+        """Adds a client. If the server is full, it replaces one that has sent no request in time."""
         if len(self._clients) >= self._limit and (overdue := self._overdue()) is not None:
             overdue.make_room()
         self._clients.add(client)
@@ -362,10 +363,10 @@ class Server:
         return self._is_open
 
     def keep_in_place(self) -> bool:
-        """Makes a new socket if the file of the old one is gone; clients that wait at the old one are served.
+        """Creates a new socket if the old one's file is missing. Returns whether that was needed.
 
-        Whether that was needed. Raises `SocketInUse` if it cannot be made. One that was lent is kept beside
-        the new one: the manager may still hand clients in by it.
+        Clients that wait at the old one are served. A lent socket stays open beside the new one, because the
+        service manager may still pass clients by it. Raises `SocketInUse`.
         """
         if any(listener.is_in_place() for listener in self._listeners):
             return False
@@ -386,9 +387,9 @@ class Server:
         return True
 
     async def pause(self, patience: float) -> bool:
-        """Takes no more clients, and finishes what it began. Whether it was all done in time.
+        """Stops accepting clients and finishes requests in progress. Returns whether all ended in time.
 
-        Whoever comes meanwhile waits at the sockets, which stay open.
+        New clients wait at the sockets, which stay open.
         """
         self.shut()
         deadline = self.loop.time() + patience
@@ -404,7 +405,7 @@ class Server:
         return not self._tasks
 
     async def close(self, patience: float) -> None:
-        """Takes no more clients, and finishes what it began: that is never given up half way."""
+        """Closes the sockets and finishes requests in progress, which are never cancelled."""
         self.shut()
         for listener in self._listeners:
             listener.close()
@@ -413,7 +414,7 @@ class Server:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """Whoever is still there."""
+        """Disconnects the remaining clients."""
         for client in list(self._clients):
             client.close()
 

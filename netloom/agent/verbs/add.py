@@ -1,4 +1,4 @@
-"""ADD: reserved, applied, committed; or undone, as if it had never been asked."""
+"""ADD: reserves, applies and commits an attachment, or rolls everything back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .delete import detaching
 from .errors import AttachedElsewhere, OfOrphan, PortOfOrphan, PortTaken
 from .reservation import Reserved, Wanted, reserve, wanted_of
 
-# How long a namespace may take to go whose path leads to another already.
+# How long the kernel may take to delete a namespace whose path leads to another one already.
 _PATIENCE = 1.0
 _TRIES = 3
 
@@ -43,8 +43,8 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, t
     failpoint("add.judged")
     timer.lap("judge")
     async with node.locks.of(wanted.key):
-        if client.gone:
-            raise TryAgainLater("whoever asked is gone; nothing was done")
+        if client.is_disconnected:
+            raise TryAgainLater("the plugin disconnected while its ADD waited; nothing was done")
         timer.lap("queue")
         with Namespace.of_descriptor(netns, request.netns) as namespace:
             node.host_view.require_container(namespace)
@@ -55,7 +55,7 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, t
 async def _attach(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Reserved:
     reserved = await _attached(node, wanted, netns, timer)
     if not reserved.is_new and await _is_in_the_way(node, reserved, wanted, netns):
-        # What an earlier operation did not finish, or a container that is gone.
+        # An unfinished operation left it, or its container no longer exists.
         await run_continuation(detaching(node, reserved.attachment))
         reserved = await _attached(node, wanted, netns, timer)
     if not reserved.is_new:
@@ -63,16 +63,16 @@ async def _attach(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) ->
         return reserved
     failpoint("add.committed")
     node.attachments.add_recent(reserved.attachment.id)
-    if await node.flows.came(ports.of_plan(reserved.plan)):
+    if await node.flows.ports_added(ports.of_plan(reserved.plan)):
         timer.lap("flows")
     return reserved
 
 
 async def _attached(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Reserved:
-    """Somebody may just have flushed all tables: nobody has to wait for the next tick to mend that.
+    """Reserves, applies and commits. Repairs some causes of failure at once, and tries again.
 
-    Nor for the grace of a container that is gone, whose host port its successor wants. And if an address is
-    still that of a link which a lost journal knew, the next one is taken.
+    These are: another program flushed the nft tables; a container that no longer exists, and is in its grace
+    period, has the host port; an orphaned link, from a lost journal, has the address.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -82,12 +82,12 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) 
                 raise
         except Conflict as error:
             if is_of_table(error):
-                # Of a chain that somebody has changed, or an element that somebody has put there.
+                # Another program changed a chain or added an element.
                 await node.table.lay_down()
-            elif not await node.orphans.learn(wanted.host.orphans):
+            elif not await node.orphans.refresh(wanted.host.orphans):
                 raise
         except (OfOrphan, PortOfOrphan):
-            if not await node.orphans.learn(wanted.host.orphans):
+            if not await node.orphans.refresh(wanted.host.orphans):
                 raise
         except KernelError as error:
             if error.errno != errno.ENOENT:
@@ -98,21 +98,23 @@ async def _attached(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) 
 
 
 async def _has_left(node: Node, holder: Attachment) -> bool:
-    """Takes away an attachment of a namespace that is gone. Not while somebody is at work on it."""
+    """Releases an attachment whose namespace no longer exists, unless another operation has its lock.
+
+    Returns whether the port may be free now.
+    """
     if node.locks.is_busy(holder.key) or not await is_dead(holder) or node.locks.is_busy(holder.key):
         return False
     async with node.locks.of(holder.key):
         found = await node.journal.ask(lambda ledger: ledger.by_id(holder.id))
         if found is not None:
             await run_continuation(detaching(node, found))
-            node.events.record(
-                "RELEASE", f"its namespace {found.netns} is gone, and its port was asked for", found
-            )
+            why = f"its namespace {found.netns} no longer exists, and an ADD needs its host port"
+            node.events.record("RELEASE", why, found)
     return True
 
 
 def _steps(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Steps[Reserved]:
-    """Ends committed, or with the attachment that the key had before, or as it began."""
+    """Returns the committed attachment, or the one that the key had before. Rolls back on errors."""
     reserved: Reserved = yield node.journal.note(lambda ledger: reserve(ledger, wanted, lambda: netns.cookie))
     timer.lap("reserve")
     timer.attachment = reserved.attachment
@@ -123,12 +125,12 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Steps[
     try:
         applying = node.dataplane.apply(reserved.plan, netns)
         if _was_there(reserved.plan, (yield applying)):
-            # Of a journal that was lost: it has addresses that nobody knows of.
+            # The link is from a lost journal, and has unknown addresses.
             yield node.dataplane.remove(reserved.plan, netns)
             applying = node.dataplane.apply(reserved.plan, netns)
             yield applying
             node.orphans.forget(reserved.attachment.host_link)
-            node.table.look_for_strays()
+            node.table.schedule_stray_rounds()
         timer.lap("kernel")
         failpoint("add.applied")
         yield node.journal.change(lambda ledger: ledger.commit(number, applying.netns_cookie))
@@ -141,7 +143,7 @@ def _steps(node: Node, wanted: Wanted, netns: Namespace, timer: Timer) -> Steps[
 
 
 def _was_there(plan: Plan, changes: list[Change]) -> bool:
-    """Whether the link was kept, and not made."""
+    """Whether the link existed before."""
     outcomes = zip(plan.objects, changes, strict=True)
     return any(isinstance(item, Veth) and it.change == "kept" for item, it in outcomes)
 
@@ -152,7 +154,7 @@ async def _is_in_the_way(node: Node, reserved: Reserved, wanted: Wanted, netns: 
         return True
     if await is_dead(found) or await is_another(netns, found):
         return True
-    # One whose path leads elsewhere may be on its way out; the kernel takes it apart when it has the time.
+    # If its path leads elsewhere, the kernel may be about to delete the namespace.
     deadline = boottime() + _PATIENCE
     while found.netns == wanted.netns and not leads_there(found) and boottime() < deadline:
         await asyncio.sleep(0.02)
@@ -162,16 +164,14 @@ async def _is_in_the_way(node: Node, reserved: Reserved, wanted: Wanted, netns: 
 
 
 async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace, timer: Timer) -> None:
-    """The same again is the same answer, if the kernel has it as planned, or can have it so again."""
+    """Answers a repeated ADD with the recorded result, after restoring the planned state."""
     found = again.attachment
     if (found.netns_device, found.netns_inode) != (wanted.netns_device, wanted.netns_inode):
         raise AttachedElsewhere(
-            f"it is attached already, in another namespace: {found.netns}", "delete that attachment first"
+            f"already attached in another namespace: {found.netns}", "delete that attachment first"
         )
     if found.config_hash != wanted.network.hash:
-        raise AttachedElsewhere(
-            "it is attached already, with another configuration", "delete that attachment first"
-        )
+        raise AttachedElsewhere("already attached with another configuration", "delete that attachment first")
     differences = await node.dataplane.check(again.plan, netns)
     if differences:
         lost = {it.object for it in differences if it.what == "missing"}
@@ -185,14 +185,14 @@ async def _repeat(node: Node, again: Reserved, wanted: Wanted, netns: Namespace,
             await node.dataplane.apply(again.plan, netns)
         node.tally.count("repaired")
         node.tally.repaired(again.plan, lost)
-        node.events.record("REPAIR", "put back what was missing, at a repeated ADD", found)
+        node.events.record("REPAIR", "a repeated ADD put back missing objects", found)
     timer.lap("kernel")
 
 
 def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseException) -> Steps[None]:
-    """What failed to apply is taken back by the dataplane; what failed to commit, by us.
+    """Rolls back an ADD that could not be committed; the dataplane rolls back a failed apply by itself.
 
-    The addresses are free at once: nobody was ever told of them.
+    The addresses skip the cooldown, because no runtime learned of them.
     """
     number = reserved.attachment.id
     try:
@@ -201,6 +201,6 @@ def _undoing(node: Node, reserved: Reserved, netns: Namespace, error: BaseExcept
         yield node.journal.change(lambda ledger: ledger.forget(number, resting_since=None))
         failpoint("add.freed")
     except (KernelError, JournalError) as failure:
-        # The row stays pending: whoever comes next with this key, the next tick or start takes it away.
+        # The row stays pending: the next ADD or DEL of this key, the next tick or the next start removes it.
         error.add_note(f"could not be undone: {failure}")
         node.tally.count("unfinished")

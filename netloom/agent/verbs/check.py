@@ -1,4 +1,4 @@
-"""CHECK: the recorded plan against the kernel, and the recorded result against the runtime's."""
+"""CHECK: compares the recorded plan with the kernel, and the recorded result with prevResult."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..node import Node
 from ..server.record import Timer
 from .errors import NotAsPlanned
 
-# The reference plugin `tuning`, behind ours, changes it without a word in the result.
+# The reference plugin `tuning`, later in the chain, changes it without changing the result.
 _LEFT_TO_OTHERS = ("peer's mtu",)
-# Of differences that are told.
+# Most differences in an error.
 _MOST = 50
 
 
@@ -23,9 +23,9 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
         raise InvalidNetns("CHECK needs the container's network namespace")
     before = request.prev_result
     if before is None:
-        raise InvalidConfig("CHECK needs prevResult, which ADD answered")
-    said = before.as_version("1.1.0")
-    assert isinstance(said, Result)
+        raise InvalidConfig("CHECK needs prevResult, the result of ADD")
+    previous = before.as_version("1.1.0")
+    assert isinstance(previous, Result)
     timer.lap("judge")
     async with node.locks.of(key):
         timer.lap("queue")
@@ -33,24 +33,24 @@ async def check(node: Node, request: Request, netns: int | None, timer: Timer) -
         timer.lap("journal")
         timer.attachment = found
         if found is None or found.state != "committed":
-            raise UnknownContainer("it is not attached", "netloom knows of no such attachment; ADD it again")
+            raise UnknownContainer("not attached", "the journal has no such attachment; repeat ADD")
         recorded = decode_result(found.result)
         assert isinstance(recorded, Result)
         plan = Plan.decode(found.plan)
-        differences = _between(recorded, said)
-        found_so = await node.dataplane.check(_as_said(plan, said), netns)
-        differences += [str(it) for it in found_so if it.field not in _LEFT_TO_OTHERS]
+        differences = _between(recorded, previous)
+        found_now = await node.dataplane.check(_with_macs_of(plan, previous), netns)
+        differences += [str(it) for it in found_now if it.field not in _LEFT_TO_OTHERS]
         timer.lap("kernel")
     if differences:
-        told = differences[:_MOST]
-        told += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
-        raise NotAsPlanned("not as ADD left it", "; ".join(told))
+        shown = differences[:_MOST]
+        shown += [f"and {len(differences) - _MOST} more"] if len(differences) > _MOST else []
+        raise NotAsPlanned("the attachment differs from what ADD set up", "; ".join(shown))
 
 
-def _between(recorded: Result, said: Result) -> list[str]:
-    """What ADD answered must still be in the result: plugins behind ours may add to it."""
-    names = {it.name for it in said.interfaces}
-    addresses = {it.address for it in said.ips}
+def _between(recorded: Result, previous: Result) -> list[str]:
+    """Returns what ADD returned and prevResult lacks. Later plugins of the chain may only add to it."""
+    names = {it.name for it in previous.interfaces}
+    addresses = {it.address for it in previous.ips}
     missing = [
         f"interface {it.name}: not in prevResult" for it in recorded.interfaces if it.name not in names
     ]
@@ -60,12 +60,12 @@ def _between(recorded: Result, said: Result) -> list[str]:
     return missing
 
 
-def _as_said(plan: Plan, said: Result) -> Plan:
-    """With the MAC that the result has by now: a plugin behind ours may have given the link another.
+def _with_macs_of(plan: Plan, previous: Result) -> Plan:
+    """Returns the plan with the MAC of prevResult: a later plugin of the chain may have changed it.
 
-    The kernel forgot the link's neighbours then, and the host knows it by the old one until the next repair.
+    Setting a MAC deletes the link's neighbours, and the host's entry has the old MAC until the next repair.
     """
-    macs = {it.name: it.mac.lower() for it in said.interfaces if it.mac}
+    macs = {it.name: it.mac.lower() for it in previous.interfaces if it.mac}
     changed = {
         it.peer: macs[it.peer]
         for it in plan.objects

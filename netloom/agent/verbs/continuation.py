@@ -1,8 +1,8 @@
-"""Steps that go on wherever the answer they waited for is: on the journal's thread, on the dataplane's.
+"""Continuations: steps that continue on the thread that has the result, the journal's or the dataplane's.
 
-An operation goes from thread to thread. Coming back to the event loop after each of them would cost two of
-the loop's rounds every time, a tenth of an ADD. So it is written as a generator that yields what it waits
-for, reads from top to bottom, and is run by whoever has the answer; the loop hears of its end.
+Returning to the event loop after each step would cost two rounds of the loop, a tenth of an ADD. So an
+operation is a generator that yields the futures it waits for. The thread that completes a future runs the
+next step; the loop gets the final result.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
-# Yields what it waits for, is sent the answer, and may do nothing that takes long in between.
+# Yields futures and is sent their results. It must not block in between.
 Steps: TypeAlias = Generator[Future[Any], Any, T]
 
 
 async def run_continuation(steps: Steps[T]) -> T:
-    """Runs the steps to their end, also if nobody waits for it any more."""
+    """Runs the steps to their end, even if the caller is cancelled."""
     loop = asyncio.get_running_loop()
     end: asyncio.Future[T] = loop.create_future()
 
@@ -43,9 +43,9 @@ async def run_continuation(steps: Steps[T]) -> T:
                 else:
                     following = steps.send(answer)
         except StopIteration as over:
-            _tell(loop, settle, over.value, None)
+            _notify(loop, settle, over.value, None)
         except BaseException as failure:
-            _tell(loop, settle, None, failure)
+            _notify(loop, settle, None, failure)
         else:
             following.add_done_callback(advance)
 
@@ -53,6 +53,6 @@ async def run_continuation(steps: Steps[T]) -> T:
     return await end
 
 
-def _tell(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *outcome: object) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and nobody waits
+def _notify(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *outcome: object) -> None:
+    with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(settle, *outcome)

@@ -1,4 +1,4 @@
-"""DEL: marked, removed, released. It needs neither the namespace nor a valid configuration."""
+"""DEL: marks, removes and releases an attachment, without its namespace or a valid configuration."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ async def delete(
     sent_before: float | None = None,
     keep: Callable[[], None] | None = None,
 ) -> bool:
-    """Whether there was something to delete.
+    """Deletes an attachment. Returns whether there was one.
 
-    `sent_before` spares attachments that are younger. `keep` puts the request where it is found again:
-    if the disk does not take that the attachment goes, it goes all the same, and is written down later.
+    `sent_before` keeps attachments that are younger. `keep` queues the request: if the journal cannot store
+    the deletion, the attachment is deleted anyway, and a replay stores it later.
     """
     given = None if netns is None else _opened(netns)
     try:
@@ -45,7 +45,7 @@ async def delete(
 
 
 def _opened(netns: int) -> Namespace | None:
-    """What came along, if it is a namespace; DEL does without."""
+    """Opens the passed descriptor; None if it is not a namespace, which DEL does not need."""
     try:
         return Namespace.of_descriptor(netns, "the container's namespace")
     except InvalidNamespace:
@@ -76,7 +76,7 @@ def _steps(
         yield from _removing_forgotten(node, key)
         return False
     failpoint("del.marked")
-    is_strange = yield from _removing(node, found, netns)
+    has_conflict = yield from _removing(node, found, netns)
     timer.lap("kernel")
     failpoint("del.removed")
     number = found.id
@@ -89,20 +89,20 @@ def _steps(
         node.attachments.add_departed(key)
     else:
         node.attachments.forget_departed(key)
-    yield from _mending(node, is_strange)
+    yield from _repairing_table(node, has_conflict)
     timer.lap("release")
     failpoint("del.released")
     return True
 
 
 def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
-    """Of a journal that was lost, the link may be left. It has a name that follows from the key.
+    """Removes the link of an attachment from a lost journal: the link's name follows from the key.
 
-    Which mode made it is lost, too. So each removes what it would have made.
+    The mode that created it is unknown, so each mode removes what it would have created.
     """
     name = names_of(key).host_link
     if (yield node.journal.ask(lambda ledger: ledger.has_link(name))):
-        return  # another's, or one that is younger than the request
+        return  # another attachment's, or younger than the request
     differences = yield node.dataplane.check(Plan((Up(name),)))
     if any(it.what == "missing" for it in differences):
         return
@@ -117,7 +117,7 @@ def _removing_forgotten(node: Node, key: AttachmentKey) -> Steps[None]:
         node.orphans.forget(name)
     else:
         node.tally.count("strangers")
-    node.table.look_for_strays()
+    node.table.schedule_stray_rounds()
 
 
 def _meant(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> Attachment | None:
@@ -135,46 +135,46 @@ def _marked(ledger: Ledger, key: AttachmentKey, sent_before: float | None) -> At
 
 
 def detaching(node: Node, attachment: Attachment) -> Steps[None]:
-    """Takes away an attachment whose lock the caller holds. If nobody was told, its addresses are free."""
-    is_strange = yield from _removing(node, attachment, None)
+    """Deletes an attachment whose lock the caller holds. Addresses of a pending one skip the cooldown."""
+    has_conflict = yield from _removing(node, attachment, None)
     resting = None if attachment.state == "pending" else boottime()
     yield node.journal.change(lambda ledger: ledger.forget(attachment.id, resting_since=resting))
     node.attachments.forget_departed(attachment.key)
-    yield from _mending(node, is_strange)
+    yield from _repairing_table(node, has_conflict)
 
 
 def _removing(node: Node, attachment: Attachment, netns: Namespace | None) -> Steps[bool]:
-    """Whether something in our own table is not as we made it."""
+    """Removes the attachment's objects. Returns whether netloom's nft table has a conflicting object."""
     plan = readable_plan(attachment)
     if plan is None:
         plan = yield node.journal.ask(lambda ledger: remnants_of(ledger, attachment))
-        node.table.look_for_strays()
+        node.table.schedule_stray_rounds()
     namespace = namespace_of(attachment, netns)
-    strange: list[Conflict] = []
+    conflicts: list[Conflict] = []
     try:
         yield node.dataplane.remove(plan, namespace)
     except Conflict as error:
-        strange = [error]
+        conflicts = [error]
     except Incomplete as error:
         others = [it for it in error.errors if not isinstance(it, Conflict)]
         if others:
             raise Incomplete(others) from None
-        strange = [it for it in error.errors if isinstance(it, Conflict)]
+        conflicts = [it for it in error.errors if isinstance(it, Conflict)]
     finally:
-        node.flows.went(ports.of_plan(plan))
+        node.flows.ports_removed(ports.of_plan(plan))
         if namespace is not None:
             namespace.close()
-    # Something else is in the place of ours, which is gone. It stays, unless it is in our own table.
-    if strange:
+    # Another program's object replaced the planned one. It stays, unless it is in netloom's own table.
+    if conflicts:
         node.tally.count("strangers")
-    return any(map(is_of_table, strange))
+    return any(map(is_of_table, conflicts))
 
 
-def _mending(node: Node, is_strange: bool) -> Steps[None]:
-    """Lays the table down anew, without what went, if there was something strange in it."""
-    if not is_strange:
+def _repairing_table(node: Node, has_conflict: bool) -> Steps[None]:
+    """Writes the table again, without the deleted elements, if it has a conflicting object."""
+    if not has_conflict:
         return
     try:
         yield node.table.laying()
     except KernelError:
-        node.table.look_for_strays()
+        node.table.schedule_stray_rounds()

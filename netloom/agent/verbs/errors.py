@@ -1,4 +1,4 @@
-"""Errors of the layers below as errors of CNI: a code, a sentence, a next step."""
+"""Translates errors of lower layers into CNI errors: a code, a sentence, a next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from ...networks.modes import UnknownMode
 
 
 class VerbFailed(CNIError):
-    """With a code of our own. Not as the class's `code`: another plugin's 100 must not become ours."""
+    """An error with a code of netloom's own.
+
+    It is not the class attribute `code`: that would turn another plugin's error 100 into this class.
+    """
 
     CODE: ClassVar[int]
 
@@ -34,13 +37,13 @@ class VerbFailed(CNIError):
 
 
 class KernelRefused(VerbFailed):
-    """The kernel did not do what the plan needs, or is known not to."""
+    """The kernel refused a part of the plan, or is known not to support it."""
 
     CODE = 100
 
 
 class InTheWay(VerbFailed):
-    """Something that is not ours is where the attachment would be."""
+    """Another program's object conflicts with the attachment."""
 
     CODE = 102
 
@@ -58,58 +61,58 @@ class AttachedElsewhere(VerbFailed):
 
 
 class PortTaken(VerbFailed):
-    """A host port leads to another container already."""
+    """A host port already leads to another container."""
 
     CODE = 105
 
     def __init__(self, port: MappedPort, holder: Attachment) -> None:
         super().__init__(
             f"host port {port} is held by {holder.key}",
-            "take another port, or delete that attachment; `netloom ports` lists who holds which",
+            "use another port, or delete that attachment; `netloom ports` lists the holders",
         )
         self.holder = holder
 
 
 class PortOfOrphan(VerbFailed):
-    """A host port leads to a link of ours that no attachment has."""
+    """A host port leads to an orphaned link."""
 
     CODE = 105
 
     def __init__(self, port: MappedPort, link: str) -> None:
         super().__init__(
             f"host port {port} leads to link {link}, which is not in the journal (orphaned)",
-            "take another port, or delete the container that uses it with its runtime, or the link, if none "
-            f"does (`ip link del {link}`)",
+            "use another port; or delete the container that uses the link, with its runtime; or, if no "
+            f"container uses it, delete the link (`ip link del {link}`)",
         )
 
 
 class OfOrphan(Taken):
-    """An address that was asked for by name is routed to a link of ours that no attachment has."""
+    """A requested address is routed to an orphaned link."""
 
     def __init__(self, ip: bytes, link: str) -> None:
         super().__init__(
-            f"{shown_ip(ip)} was asked for by name, and link {link} has it, which is not in the journal "
+            f"requested address {shown_ip(ip)} is in use by link {link}, which is not in the journal "
             "(orphaned)",
-            f"delete the container that uses it with its runtime, or the link, if none does (`ip link del "
-            f"{link}`); or ask for another address",
+            "delete the container that uses the link, with its runtime; or, if no container uses it, delete "
+            f"the link (`ip link del {link}`); or request another address",
         )
 
 
 class OfNeighbour(Taken):
-    """An address that was asked for by name is one of a machine beside the host."""
+    """A requested address belongs to another machine on the host's network."""
 
     def __init__(self, ip: bytes, who: str, link: str = "") -> None:
-        """`link` is where the host's neighbour table has it, if nothing else says so."""
+        """`link` is set if only the host's neighbour table has the address."""
         address = shown_ip(ip)
-        gone = f"; if that machine is gone, `ip neigh del {address} dev {link}` frees the address"
+        gone = f"; if that machine no longer exists, `ip neigh del {address} dev {link}` frees the address"
         super().__init__(
-            f"{address} was asked for by name, and {who} has it: the host could not reach it any more",
-            f"ask for another address{gone if link else ''}",
+            f"requested address {address} is in use by {who}: the host could not reach it any more",
+            f"request another address{gone if link else ''}",
         )
 
 
 def explained(error: BaseException, key: AttachmentKey | None) -> CNIError:
-    """Any error as one for the runtime."""
+    """Returns the CNI error for any error."""
     where = f"attachment {key}" if key is not None and all(key) else ""
     return _translated(error).at(attachment=key, context=where)
 
@@ -121,37 +124,37 @@ def _translated(error: BaseException) -> CNIError:
         case Conflict():
             return InTheWay(str(error), "remove what is in the way, or choose another name or address")
         case QueueFull() | KernelTimeout() | Stopped():
-            return TryAgainLater(str(error), "the node is busy; `netloom status` shows with what")
+            return TryAgainLater(str(error), "the node is busy; `netloom status` shows its load")
         case InvalidNamespace() | InvalidPlan():
             return InvalidNetns(str(error))
         case Unsupported():
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
         case SysctlError():
-            return KernelRefused(str(error), "mend the network's `sysctl`, if it is from there")
+            return KernelRefused(str(error), "correct the network's `sysctl`, if the setting is from there")
         case KernelError():
             return KernelRefused(str(error), "`netloom doctor` lists what this kernel can do")
         case Unwritable():
-            return IOFailure(str(error), "look at the disk: space, permissions, errors")
+            return IOFailure(str(error), "check the disk: space, permissions, errors")
         case Damaged():
             return IOFailure(
                 str(error),
-                "`netloom down`, put a copy back with `netloom journal restore FILE` or move the file away, "
-                "`netloom up`",
+                "run `netloom down`, restore a copy with `netloom journal restore FILE` or move the file "
+                "away, then run `netloom up`",
             )
         case UnknownMode():
             return TryAgainLater(
                 f"{error}, and the recorded plan cannot be read: nothing was removed",
-                "run the version of netloom that made the attachment, or a later one",
+                "run the version of netloom that created the attachment, or a later one",
             )
         case Closed():
             return TryAgainLater("the agent is stopping")
         case JournalError():
             return IOFailure(str(error))
         case OSError():
-            return IOFailure(str(error), "look at the disk: space, permissions, errors")
+            return IOFailure(str(error), "check the disk: space, permissions, errors")
         case FailpointReached():
             return InternalError(str(error))
     report = "this is a defect of netloom: please report it"
     kind = type(error).__name__
-    # Its text may be a value of the request's: who sent that may see it, and nobody else.
+    # The text may quote the request: only its sender may see it.
     return InternalError(f"{kind}: {error}", report, discreet=f"{kind}; {report}")

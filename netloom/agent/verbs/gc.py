@@ -1,7 +1,7 @@
-"""GC by the runtime's word, and the agent's own: what nobody has any more is given back.
+"""GC at the runtime's request, and the agent's own collection of leaked attachments.
 
-The agent's own is careful: an attachment is valid until proven dead. Its path leads elsewhere or nowhere,
-and our end of the pair is gone, seen twice with some time in between; and its row must still be the same.
+The agent collects an attachment only if its namespace's path leads elsewhere or nowhere and the host's end of
+the pair is missing, in two checks with some time in between; and if its row is still the same.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ log = logging.getLogger(__name__)
 
 
 async def collect(node: Node, request: Request, sent: int, timer: Timer) -> None:
-    """The GC verb: everything of this network goes that the runtime does not call valid.
+    """The GC verb: deletes all attachments of this network that the runtime does not list as valid.
 
-    `sent` is when, in nanoseconds since boot: what was attached later, the runtime could not know.
+    `sent` is the time of the request, in nanoseconds since boot. Later attachments are kept, because the
+    runtime could not know them.
     """
     valid = request.valid_attachments
-    if valid is None:  # nothing was said of any: nothing can be judged
+    if valid is None:  # without a list, no attachment is known to be invalid
         return
     keep = {(it.container_id, it.ifname) for it in valid}
     asked = _asked(sent)
@@ -47,26 +48,26 @@ async def collect(node: Node, request: Request, sent: int, timer: Timer) -> None
 
 
 def _asked(sent: int) -> float:
-    """Now, if it was not said, or cannot be."""
+    """Returns the time of the request, or now if it is missing or in the future."""
     now = boottime()
     return min(sent, int(now * 1e9)) / 1e9 if sent > 0 else now
 
 
 async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> list[CNIError]:
-    """Those that were there when it was asked: a key may have come back since."""
+    """Deletes attachments that are older than the request: a key may have been attached again since."""
 
     async def one(key: AttachmentKey) -> CNIError | None:
         try:
             timer = Timer()
             if await delete(node, key, None, timer, sent_before=asked):
                 node.tally.count("collected")
-                node.events.record("RELEASE", "the runtime's GC does not call it valid", timer.attachment)
+                node.events.record("RELEASE", "the runtime's GC does not list it as valid", timer.attachment)
             failpoint("gc.row")
         except Exception as error:
             return explained(error, key).at(context=f"failed to delete stale attachment {key}")
         return None
 
-    # As many at a time as the dataplane takes well; it removes those that wait together at once.
+    # The dataplane removes in one batch what waits in its queue.
     failures: list[CNIError] = []
     for start in range(0, len(keys), 64):
         ended = await asyncio.gather(*map(one, keys[start : start + 64]))
@@ -75,14 +76,14 @@ async def _delete_all(node: Node, keys: list[AttachmentKey], asked: float) -> li
 
 
 class Collector:
-    """Finds attachments whose namespaces are gone."""
+    """Releases attachments whose namespaces no longer exist."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._suspects: dict[int, float] = {}
 
     async def round(self) -> list[AttachmentKey]:
-        """One look at all of them. Gives back which were released."""
+        """Checks all attachments once. Returns the keys of those that it released."""
         node = self._node
         missing = await asyncio.to_thread(self._missing)
         node.attachments.keep_replaced([it.id for it in missing])
@@ -100,9 +101,9 @@ class Collector:
             if await self._is_same(place) and await delete(node, place.key, None, timer, sent_before=now):
                 released.append(place.key)
                 node.tally.count("leaked")
-                node.events.record("RELEASE", f"its namespace {place.netns} is gone", timer.attachment)
-                key = place.key
-                log.info("%s is released: its namespace %s is gone", key, place.netns, extra=about(key))
+                why = f"its namespace {place.netns} no longer exists"
+                node.events.record("RELEASE", why, timer.attachment)
+                log.info("released %s: %s", place.key, why, extra=about(place.key))
                 failpoint("collect.done")
         return released
 

@@ -1,6 +1,6 @@
-"""From a request to a pending attachment: addresses, name, plan and result, in one transaction.
+"""Turns a request into a pending attachment: addresses, link name, plan and result, in one transaction.
 
-Pure over the ledger that it is given, so that a dry run is the same code over a copy.
+It uses only the given ledger, so a dry run is the same code on a copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .errors import KernelRefused, OfNeighbour, OfOrphan, PortOfOrphan, PortTake
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """An ADD, ready to be written down."""
+    """A validated ADD."""
 
     key: AttachmentKey
     network: Network
@@ -42,7 +42,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Reserved(Struct, frozen=True):
-    """A new attachment with its plan and result, or the one that had the key already."""
+    """A new attachment with its plan and result, or the existing one of the key."""
 
     attachment: Attachment
     plan: Plan
@@ -51,7 +51,7 @@ class Reserved(Struct, frozen=True):
     is_readable: bool = True
 
     def answer(self, version: str) -> bytes:
-        """What ADD prints, in the version of its configuration."""
+        """Returns the result in the version of the request's configuration."""
         if version == self.result.cni_version:
             return self.attachment.result
         return self.result.as_version(version).encode()
@@ -83,7 +83,7 @@ def _unknown() -> int:
 
 
 def reserve(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int] = _unknown) -> Reserved:
-    """`cookie` finds out that of the namespace; it is seldom needed, and then here."""
+    """Reserves an attachment. `cookie` reads the namespace's cookie, which is seldom needed."""
     found = ledger.find(wanted.key)
     if found is not None:
         return _recorded(ledger, found)
@@ -184,8 +184,11 @@ def _attached(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]) -> tupl
 def _free_ports(
     ledger: Ledger, key: AttachmentKey, host: Host, own: str, wanted: Iterable[MappedPort]
 ) -> Iterable[MappedPort]:
-    """Those that are free. A runtime may ask every network of a container for all of its ports: the first has
-    them. `own` is the link that is made: what it has, of a journal that was lost, is its own."""
+    """Yields the free ports. Raises `PortTaken` or `PortOfOrphan` for one of another container or link.
+
+    A runtime may request all ports of a container from each of its networks: the first one gets them. `own`
+    is the new link: ports that it has from a lost journal are free.
+    """
     for port in wanted:
         orphan = host.orphan_with_port(port, own)
         if orphan is not None:
@@ -198,7 +201,7 @@ def _free_ports(
 
 
 def _free_rank(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]) -> int:
-    """The lowest that no other interface of the namespace has. The rows of one that is gone do not count."""
+    """Returns the lowest rank that no interface of the namespace has, ignoring rows of deleted namespaces."""
     device, inode = wanted.netns_device, wanted.netns_inode
     listed = ledger.ranks_in(device, inode)
     if not listed:

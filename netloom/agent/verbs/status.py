@@ -1,4 +1,4 @@
-"""STATUS: whether an ADD would work now, and if not, why. Cheap: it is polled every few seconds."""
+"""STATUS: fails with the reasons why an ADD would fail now. It must be cheap: runtimes poll it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def status(node: Node, request: Request) -> None:
     try:
         network = network_of(request)
     except CNIError as error:
-        what = "the network's configuration cannot work"
+        what = "the network's configuration cannot be used"
         raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
     node.check_socket()
     reasons = list(node.conditions.failures.values())
@@ -30,9 +30,9 @@ async def status(node: Node, request: Request) -> None:
         reasons.append(full_disk_text(node.settings.state_dir))
     reasons += [it.text for it in node.conditions.blocking(pool.family for pool in network.pools)]
     lacking: Lack | Shortage | None = node.host.lacks(network.pools, network.mtu)
-    if lacking is None and not reasons:  # else the journal may not be able to tell of addresses
+    if lacking is None and not reasons:  # else the journal may not be readable
         lacking = node.journal.look(lambda ledger: shortage_of(network, node.host, ledger))
     if lacking is not None:
         reasons.append(str(lacking))
     if reasons:
-        raise NotAvailable("; ".join(reasons), "`netloom status` tells more")
+        raise NotAvailable("; ".join(reasons), "`netloom status` shows details")
