@@ -67,12 +67,12 @@ def _counted(count: int) -> str:
 def notes_on_ports(place: Place, wanted: int | None) -> list[str]:
     """Returns a note for each host port that leads to such a link: no other container can have it."""
     from ...kernel import KernelError, Namespace
-    from ..node.orphans import look, ports_of
+    from ..node.orphans import ports_of, snapshot_of
 
     try:
         with Namespace.own() as host:
             orphans = _orphans(place, host)
-            held = ports_of(look(host, orphans, {}).kept) if orphans else []
+            held = ports_of(snapshot_of(host, orphans, {}).kept) if orphans else []
     except KernelError:
         return []
     return [
