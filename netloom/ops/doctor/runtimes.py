@@ -171,14 +171,14 @@ def check_networks(context: Context) -> Iterator[Finding]:
     directory = context.place.conf_dir
     try:
         loaded = load_networks(directory).networks
-        told = [it.path for it in found_in(directory)[1]]
+        reported = [it.path for it in found_in(directory)[1]]
     except CNIError:
         return  # which the check `node` reports
     ours = sorted(it.path for it in loaded if plugin_of(it.network) is not None)
     if not ours:
         return
-    yield from networks_health.of_first_file(directory, told)
-    yield from networks_health.of_later_files(directory, told)
+    yield from networks_health.of_first_file(directory, reported)
+    yield from networks_health.of_later_files(directory, reported)
     others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
     yield from networks_health.of_files_before(ours[0])
     before = networks_health.files_before(ours[0])

@@ -128,10 +128,10 @@ def _findings(
         yield replace(not_answering("agent-not-running", text, place.socket), severity="warning")
     yield from plugin_places.of_installed(place.state_dir)
     yield from _of_files(place.conf_dir, found.configurations)
-    told = of_runtimes(place)
-    yield from told
+    reported = of_runtimes(place)
+    yield from reported
     for one in found.runtimes:
-        if one.note and not any(it.subject == one.name for it in told):
+        if one.note and not any(it.subject == one.name for it in reported):
             yield elsewhere(one.name, f"{one.name}: {one.note}", one.remedy or remedy_of("runtime-elsewhere"))
 
 

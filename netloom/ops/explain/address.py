@@ -17,7 +17,7 @@ from ...journal.search import AgentOutage
 from ...kernel import Namespace
 from ...networks.modes import next_hops
 from ...networks.names import SCOPE
-from ..inspect.attachment_state import Live, findings_of, look_at, refusals, refused_at, without_stale
+from ..inspect.attachment_state import Live, findings_of, live_state, refusals, refused_at, without_stale
 from ..inspect.listing import Queued
 from ..node.networks import NodeNetwork
 from .explanation import AddressState, AddressStory, AtMoment, Explanation, Tenure
@@ -183,7 +183,7 @@ def story_of(
     since = search.first_logged(ledger)
     state, reason, rests_until, of_orphan = _now(ip, ledger, host, networks, row)
     moment = None if at is None else at_moment(at, tenures, since, search.outages(ledger))
-    live = None if row is None else look_at(row, host)
+    live = None if row is None else live_state(row, host)
     return Explanation(
         asked=asked,
         kind="address",
@@ -232,10 +232,10 @@ def _now(
         return _Now("held", "" if covering else "it is in no configured pool")
     if socket.inet_ntop(socket.AF_INET if len(ip) == 4 else socket.AF_INET6, ip) in next_hops():
         return _Now("next hop", "containers send all packets to it; the host answers for it on every link")
-    from ..node.host import look_at as look_at_host
+    from ..node.host import read_host
     from ..node.orphans import finding_of, orphans_at
 
-    found = look_at_host(host)
+    found = read_host(host)
     if ip in found.addresses:
         return _Now("host", "it is an address of this host, and no container gets it")
     if who := found.neighbour_with(ip):

@@ -38,8 +38,8 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
     network: Annotated[str, Meta(description="the network's name; empty if it concerns none")]
     container_id: Annotated[str, Meta(description="the container; empty if it concerns none")]
     ifname: Annotated[str, Meta(description="the container's interface")]
-    namespace: Annotated[str, Meta(description="the pod's namespace, if the runtime said it")]
-    pod: Annotated[str, Meta(description="the pod's name, if the runtime said it")]
+    namespace: Annotated[str, Meta(description="the pod's namespace, if the runtime sent it")]
+    pod: Annotated[str, Meta(description="the pod's name, if the runtime sent it")]
     netns: Annotated[str, Meta(description="path of the container's network namespace")]
     addresses: Annotated[list[str], Meta(description="addresses that the attachment has, or had")]
     attached: Annotated[

@@ -19,7 +19,7 @@ from ..inspect.attachment_state import (
     Live,
     findings_of,
     findings_of_table,
-    look_at,
+    live_state,
     refusals,
     refused_at,
     without_stale,
@@ -46,27 +46,27 @@ def story_of(
     asked: str, subject: Subject, ledger: Ledger, host: Namespace, dels: Sequence[Queued], limit: int
 ) -> Explanation:
     rows = [row for key in subject.keys if (row := ledger.find(key)) is not None]
-    looked = [(row, look_at(row, host)) for row in sorted(rows, key=lambda row: row.id)]
-    refused = (refused_at(host) if looked else None) or {}
+    compared = [(row, live_state(row, host)) for row in sorted(rows, key=lambda row: row.id)]
+    refused = (refused_at(host) if compared else None) or {}
     operations = _operations(subject, ledger)
     own = [
-        *(findings_of_table(host) if looked else ()),
-        *(it for row, live in looked for it in without_stale(findings_of(row, live), [row], dels)),
-        *(finding for row, _ in looked for finding in refusals(row, refused.get(row.host_link))),
-        *_queued([row for row, _ in looked if is_queued(row, dels)]),
-        *_failures(operations, {row.key for row, _ in looked}),
+        *(findings_of_table(host) if compared else ()),
+        *(it for row, live in compared for it in without_stale(findings_of(row, live), [row], dels)),
+        *(finding for row, _ in compared for finding in refusals(row, refused.get(row.host_link))),
+        *_queued([row for row, _ in compared if is_queued(row, dels)]),
+        *_failures(operations, {row.key for row, _ in compared}),
     ]
     findings = [
         *own,
-        *(it for row, live in looked if live.has_link for it in firewalls_of(row, ledger, host)),
+        *(it for row, live in compared if live.has_link for it in firewalls_of(row, ledger, host)),
     ]
     shown_operations = operations[max(len(operations) - limit, 0) :]
     return Explanation(
         asked=asked,
         kind=subject.kind,
         name=subject.name,
-        summary=_summary(looked, operations, own),
-        attachments=[present_of(row, live, dels) for row, live in looked],
+        summary=_summary(compared, operations, own),
+        attachments=[present_of(row, live, dels) for row, live in compared],
         operations=shown_operations,
         omitted=len(operations) - len(shown_operations),
         findings=findings,
@@ -151,10 +151,10 @@ def _failure(it: Event, key: str) -> Finding:
 
 
 def _summary(
-    looked: Sequence[tuple[Attachment, Live]], operations: Sequence[Event], findings: Sequence[Finding]
+    compared: Sequence[tuple[Attachment, Live]], operations: Sequence[Event], findings: Sequence[Finding]
 ) -> str:
-    if looked:
-        parts = [_attached(row, live) for row, live in looked]
+    if compared:
+        parts = [_attached(row, live) for row, live in compared]
         return f"{'; '.join(parts)}{'' if findings else ', as planned'}"
     if any(it.code == "add-failed" for it in findings):
         return "not attached: the last ADD failed"

@@ -66,10 +66,10 @@ UNLOADABLE = "network-unloadable"
 _OTHERS = "CRI-O and podman skip it"
 
 
-def of_first_file(directory: str, told: Collection[str] = ()) -> Iterator[Finding]:
-    """Judges the file that keeps containerd from every other; not if it is in `told`, reported elsewhere."""
+def of_first_file(directory: str, reported: Collection[str] = ()) -> Iterator[Finding]:
+    """Judges the file that keeps containerd from every other; unless it is in `reported`."""
     first = next(iter(_files(directory)), None)
-    why = "" if first is None or first in told else why_unloadable(first)
+    why = "" if first is None or first in reported else why_unloadable(first)
     if first is not None and why:
         yield _finding(
             first,
@@ -79,9 +79,9 @@ def of_first_file(directory: str, told: Collection[str] = ()) -> Iterator[Findin
         )
 
 
-def of_later_files(directory: str, told: Collection[str] = ()) -> Iterator[Finding]:
+def of_later_files(directory: str, reported: Collection[str] = ()) -> Iterator[Finding]:
     for path in _files(directory)[1:]:
-        why = "" if path in told else why_unloadable(path)
+        why = "" if path in reported else why_unloadable(path)
         if why:
             yield _finding(
                 path,

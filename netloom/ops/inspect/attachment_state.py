@@ -159,7 +159,7 @@ class Live(NamedTuple):
     led_away: Sequence[Diverted] = ()
 
 
-def look_at(row: Attachment, host: Namespace) -> Live:
+def live_state(row: Attachment, host: Namespace) -> Live:
     try:
         namespace = Namespace.open(row.netns)
     except InvalidNamespace:
@@ -175,9 +175,9 @@ def look_at(row: Attachment, host: Namespace) -> Live:
         plan = Plan.decode(row.plan)
         scope = Scope(host, namespace)
         needs_new_link = lost_its_end(plan, scope)
-        looked = [_state_of(it, scope) for it in plan.objects]
-        objects = [state for state, _ in looked]
-        different = [one for _, found in looked for one in found if one.what == "different"]
+        compared = [_state_of(it, scope) for it in plan.objects]
+        objects = [state for state, _ in compared]
+        different = [one for _, found in compared for one in found if one.what == "different"]
         led_away = list(diverted(host, row.host_link, planned_addresses(row, plan) or ()))
         foreign = [] if namespace is None else foreign_addresses(plan, namespace)
     except InvalidPlan:

@@ -41,7 +41,7 @@ from .attachment_state import (
     findings_of,
     findings_of_table,
     foreign_addresses,
-    look_at,
+    live_state,
     without_stale,
 )
 from .documents import Checked
@@ -151,7 +151,7 @@ def _compare(
             rows = _meant(place, name, ledger)
             bulk(rows, plans_of(rows), contents.there(host))
             findings = findings_of_table(host)
-            findings += [it for row in bulk.others for it in findings_of(row, look_at(row, host))]
+            findings += [it for row in bulk.others for it in findings_of(row, live_state(row, host))]
         keys = [row.key for row in bulk.rows]
         findings = without_stale(findings, bulk.others, queued(place.intents))
         if not is_served:

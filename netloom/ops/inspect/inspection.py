@@ -20,7 +20,7 @@ from .attachment_state import (
     RefusedPackets,
     counters_of,
     findings_of,
-    look_at,
+    live_state,
     refusals,
     refused_at,
     without_stale,
@@ -55,7 +55,7 @@ def _inspected(
     dels: Sequence[Queued],
     refused: Mapping[str, RefusedPackets] | None,
 ) -> Inspected:
-    live = look_at(row, host)
+    live = live_state(row, host)
     of_it = None if refused is None else refused.get(row.host_link)
     facts, result = facts_of(row.plan), _decoded(row.result)
     return Inspected(

@@ -97,7 +97,7 @@ def _attachments(
     for it in places:
         key = str(it.key)
         if known not in (None, boot_id):
-            yield Leak("attachment", key, "it was made before the last reboot")
+            yield Leak("attachment", key, "it was made in another boot")
         elif it.state != "committed":
             yield Leak("unfinished", key, f"it is {it.state}, and no request is working on it")
         elif it.host_link in links:

@@ -23,7 +23,7 @@ _IPV6 = "/proc/sys/net/ipv6"
 RESOLVERS = "/etc/resolv.conf"
 
 
-def look_at(namespace: Namespace) -> Host:
+def read_host(namespace: Namespace) -> Host:
     way_out = uplink(namespace)
     found = [
         address.decode(payload)

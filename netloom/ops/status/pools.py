@@ -24,7 +24,7 @@ from ...networks.names import SCOPE
 from ..health.networks import broken as network_broken
 from ..health.pools import address_orphaned, exhausted, miscounted, nearly_exhausted, shortage_of
 from ..journals.reading import ledger
-from ..node.host import look_at
+from ..node.host import read_host
 from ..node.install import receipt
 from ..node.networks import (
     FoundNetworks,
@@ -90,7 +90,7 @@ def _host(known: Ledger) -> Host:
     """Must run before the pools are counted: a link made meanwhile must not count as an orphan."""
     try:
         with Namespace.own() as host:
-            return replace(look_at(host), orphans=orphans_at(host, lambda ask: ask(known)))
+            return replace(read_host(host), orphans=orphans_at(host, lambda ask: ask(known)))
     except KernelError:
         return Host()
 

@@ -28,7 +28,7 @@ from ..health import networks as networks_health
 from ..health import pools as pools_health
 from ..health.node import full_disk_text, is_full
 from ..journals.reading import findings_of_own_table, has_links, journal_path, ledger
-from ..node.host import look_at
+from ..node.host import read_host
 from ..node.install import receipt
 from ..node.networks import (
     Copy,
@@ -133,12 +133,12 @@ def is_well(report: Status) -> bool:
     return not any_error(report.findings)
 
 
-def obstacles(report: Status) -> list[str]:
+def blocking_conditions(report: Status) -> list[str]:
     """Returns why nothing can be attached to the node, or to a network whose file is valid."""
-    return [*report.troubles, *obstacles_of_networks(report)]
+    return [*report.troubles, *_network_conditions(report)]
 
 
-def obstacles_of_networks(report: Status) -> list[str]:
+def _network_conditions(report: Status) -> list[str]:
     return [f"nothing can be attached to {it.name} now: {it.trouble}" for it in report.networks if it.trouble]
 
 
@@ -171,7 +171,7 @@ def _host(agent: Running | None, known: Ledger | None = None) -> Host | None:
     """
     try:
         with Namespace.own() as namespace:
-            found = look_at(namespace)
+            found = read_host(namespace)
             if agent is None:
                 return found if known is None else replace(found, orphans=_orphans(namespace, known))
     except KernelError:
