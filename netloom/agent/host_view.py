@@ -13,7 +13,7 @@ from ..kernel import InvalidNamespace, Namespace
 from ..kernel.objects.link import find
 from ..networks.features.options import MappedPort
 from ..networks.host import Host
-from ..ops.node.host import look_at
+from ..ops.node.host import read_host
 from ..ops.node.namespaces import leads_there
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class HostView:
 
     async def refresh(self) -> None:
         """Reads everything except orphans, which `OrphanKeeper` finds."""
-        found = await ask_kernel(look_at)
+        found = await ask_kernel(read_host)
         self._host = replace(found, orphans=self._host.orphans, orphan_ports=self._host.orphan_ports)
 
     def set_orphans(

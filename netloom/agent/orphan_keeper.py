@@ -85,7 +85,7 @@ class OrphanKeeper:
 
     async def _keep_contents(self, orphans: Mapping[str, frozenset[bytes]]) -> None:
         before = self._known
-        found, self._lacks = await ask_kernel(lambda host: orphan_table.look(host, orphans, before))
+        found, self._lacks = await ask_kernel(lambda host: orphan_table.snapshot_of(host, orphans, before))
         self._known = found
         if found == self._written:
             return

@@ -1,6 +1,6 @@
-"""Compares journal, pools and kernel, and says where they disagree. Reads only.
+"""Compares journal, pools and kernel, and reports where they disagree. It only reads.
 
-Tests, `netloom doctor` and recovery ask the same questions.
+`netloom doctor`, `netloom check`, recovery and tests share it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def as_planned(
     plans: Mapping[int, Plan],
     host: Namespace,
     elements: Collection[NftElement],
-    tell: Callable[[int, int], None] = _silent,
+    notify: Callable[[int, int], None] = _silent,
 ) -> frozenset[int]:
-    """Their numbers. `elements` are all that the node's table has; `tell` hears how many were looked at.
+    """Returns the IDs of attachments that are as planned.
 
-    Each is committed, in the very namespace that it was made in, has every object of its plan, and no
-    address that its plan does not have.
+    Each is committed, in the namespace that it was made in, has every object of its plan, and no address that
+    is not in its plan. `elements` are all elements of the node's table; `notify` receives the progress.
     """
     by_namespace: dict[tuple[str, int, int], list[Attachment]] = defaultdict(list)
     for row in rows:
@@ -73,7 +73,7 @@ def as_planned(
     for together in by_namespace.values():
         fine |= bulk.fine_of(together, plans)
         done += len(together)
-        tell(done, total)
+        notify(done, total)
     return frozenset(fine)
 
 
@@ -81,11 +81,11 @@ class _AuditCheck:
     def __init__(self, host: Namespace, elements: Collection[NftElement]) -> None:
         self._host = Snapshot(host, neighbours=True)
         self._elements = frozenset(elements)
-        # A network's chain is asked for once, whoever has it.
+        # The chain of a network is checked once for all its attachments.
         self._chains: dict[NftChain, bool] = {}
 
     def fine_of(self, rows: list[Attachment], plans: Mapping[int, Plan]) -> set[int]:
-        """Of attachments of one namespace."""
+        """Judges attachments of one namespace."""
         namespace = namespace_of(rows[0])
         if namespace is None:
             return set()
@@ -102,7 +102,7 @@ class _AuditCheck:
                     and all(self._is_fine(it, scope, inside) for it in plan.objects)
                     and not any(foreign_addresses(plan, inside))
                 }
-            except KernelError:  # whoever looks more closely will tell of it
+            except KernelError:  # the check object by object reports it
                 return set()
 
     def _is_fine(self, item: AnyObject, scope: Scope, inside: Snapshot) -> bool:
@@ -120,7 +120,7 @@ class _AuditCheck:
 
 
 def foreign_addresses(plan: Plan, inside: Snapshot) -> Iterable[str]:
-    """Of the container's links, those that somebody else has added; link-local ones come by themselves."""
+    """Returns addresses that others added to the container's links; not link-local ones of the kernel."""
     planned = [it for it in plan.objects if isinstance(it, Address) and it.on == "attachment"]
     ours = {it.address.partition("/")[0] for it in planned}
     links = (inside.links.get(name) for name in sorted({it.link for it in planned}))
@@ -132,7 +132,7 @@ def foreign_addresses(plan: Plan, inside: Snapshot) -> Iterable[str]:
 _COUNTABLE = 1 << 16
 
 
-# Of the attachments whose plans can be read, by their numbers.
+# The readable plans, by the IDs of their attachments.
 Plans: TypeAlias = Mapping[int, Plan]
 
 
@@ -141,17 +141,19 @@ def audit(
     host: Namespace,
     pools: Sequence[Pool] = (),
     *,
-    glance: Callable[[Sequence[Attachment], Plans, Sequence[NftElement]], Collection[int]] | None = None,
+    bulk_check: Callable[[Sequence[Attachment], Plans, Sequence[NftElement]], Collection[int]] | None = None,
 ) -> list[Finding]:
-    """`glance` tells which attachments need not be looked at object by object: see there."""
+    """`bulk_check` replaces `as_planned`: it returns attachments that need no check object by object."""
     rows = list(ledger.attachments())
     plans = plans_of(rows)
     elements = contents.there(host)
-    fine = as_planned(rows, plans, host, elements) if glance is None else glance(rows, plans, elements)
+    fine = (
+        as_planned(rows, plans, host, elements) if bulk_check is None else bulk_check(rows, plans, elements)
+    )
     kernel_found = list(
         _kernel([row for row in rows if row.id not in fine], plans, host, frozenset(elements))
     )
-    told = {it.subject for it in kernel_found}
+    reported = {it.subject for it in kernel_found}
     return [
         *_table(host),
         *_own_addresses(ledger, host),
@@ -161,7 +163,7 @@ def audit(
         *_ports(ledger, rows, plans),
         *_pools(ledger, pools),
         *kernel_found,
-        *_ways([row for row in rows if str(row.key) not in told], plans, host),
+        *_ways([row for row in rows if str(row.key) not in reported], plans, host),
         *_strangers(ledger, rows, plans, host, elements),
     ]
 
@@ -173,7 +175,7 @@ def _table(host: Namespace) -> Iterable[Finding]:
 
 
 def _own_addresses(ledger: Ledger, host: Namespace) -> Iterable[Finding]:
-    """Of each family that attachments have addresses of."""
+    """Checks the node's address of each family that attachments use."""
     for (family, route), held in zip(ADDRESSES.items(), ledger.count_held(), strict=True):
         differences = route.check(Scope(host)) if held else []
         if not is_local(differences):
@@ -199,7 +201,7 @@ def _states(rows: Iterable[Attachment]) -> Iterable[Finding]:
 
 
 def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iterable[Finding]:
-    """Who holds an address and whose plan routes it must be the same, both ways."""
+    """The holder of an address and the attachment whose plan routes it must be the same."""
     led_to: dict[tuple[str, bytes], list[str]] = {}
     held_by: dict[int, set[bytes]] = {row.id: set() for row in rows}
     for _, ip, number in ledger.held():
@@ -211,45 +213,47 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iter
         plan = plans.get(row.id)
         led = () if plan is None else planned_addresses(row, plan)
         if led is None:
-            continue  # its mode is unknown, which is told of already
+            continue  # its mode is unknown, which is reported already
         held, planned = held_by[row.id], set(led)
         for ip in planned:
             led_to.setdefault((row.address_scope, ip), []).append(str(row.key))
         for ip in held ^ planned:
             shown = shown_ip(ip)
             text = (
-                f"{row.key} holds {shown}, and its plan has no route to it"
+                f"{row.key} holds {shown}, but its plan has no route to it"
                 if ip in held
-                else f"{row.key} has a route to {shown}, and does not hold it"
+                else f"{row.key} has a route to {shown}, but does not hold it"
             )
             yield _defect("address-inconsistent", text, row.key)
     links = Counter(row.host_link for row in rows)
     shared = [
-        (shown_ip(ip), f"{shown_ip(ip)} is of {' and of '.join(keys)}")
+        (shown_ip(ip), f"{shown_ip(ip)} belongs to {' and to '.join(keys)}")
         for (_, ip), keys in led_to.items()
         if len(keys) > 1
     ]
-    shared += [(name, f"link {name} is of {times} attachments") for name, times in links.items() if times > 1]
+    shared += [
+        (name, f"link {name} belongs to {times} attachments") for name, times in links.items() if times > 1
+    ]
     for subject, text in shared:
         yield _defect("address-twice", text, subject)
 
 
 def _ports(ledger: Ledger, rows: Iterable[Attachment], plans: Plans) -> Iterable[Finding]:
-    """Who holds a port of the host and whose plan maps it must be the same, both ways."""
+    """The holder of a host port and the attachment whose plan maps it must be the same."""
     held = set(ledger.ports())
     planned = {(number, port_of(port)) for number, plan in plans.items() for port in ports.of_plan(plan)}
     keys = {row.id: row.key for row in rows}
     for number, port in held ^ planned:
         if number not in plans:
-            continue  # which is told of already
+            continue  # an unreadable plan is reported already
         does, lacks = ("holds", "does not map") if (number, port) in held else ("maps", "does not hold")
         shown = f"{port.host_port}/{port.protocol} of {shown_ip(port.host_ip)}"
         key = keys[number]
-        yield _defect("port-inconsistent", f"{key} {does} host port {shown}, and {lacks} it", key)
+        yield _defect("port-inconsistent", f"{key} {does} host port {shown}, but {lacks} it", key)
 
 
 def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
-    """Every address of a pool is free, held or resting, and only one of them."""
+    """Checks that each address of a pool is either free, held or resting."""
     holdings, now = SqlHoldings(ledger.connection), boottime()
     for scope in ledger.scopes() or (SCOPE,):
         for pool, used in zip(pools, usage(pools, holdings, scope, now, inf), strict=True):
@@ -263,7 +267,7 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
 def _kernel(
     rows: Iterable[Attachment], plans: Plans, host: Namespace, elements: frozenset[NftElement]
 ) -> Iterable[Finding]:
-    """Elements were read all at once, and a network's chain is asked for once, whoever has it."""
+    """Compares plans with the kernel. Elements were read before, and a network's chain is checked once."""
     links = frozenset(link_names(host))
     outside = Snapshot(host, neighbours=True)
     chains: dict[AnyObject, list[Difference]] = {}
@@ -295,7 +299,7 @@ def _kernel(
 def _differences(
     items: Iterable[AnyObject], scope: Scope, outside: Snapshot, inside: Snapshot | None
 ) -> Iterable[Difference]:
-    """As `check` says them, in the plan's order; a question of its own is for what no list has as planned."""
+    """Returns the differences that `check` finds, in the plan's order; asks only for what snapshots lack."""
     for it in items:
         here, other = (outside, inside) if it.on == "host" else (inside, outside)
         if here is None or other is None:
@@ -313,8 +317,9 @@ def _different(row: Attachment, plan: Plan, difference: Difference) -> Finding:
 
 
 def _ways(rows: Iterable[Attachment], plans: Plans, host: Namespace) -> Iterable[Finding]:
-    """Of attachments whose objects are as planned. What settings of the kernel refuse is told by `netloom
-    doctor`, with the setting."""
+    """Judges the routes of attachments whose objects are as planned. `netloom doctor` reports packets that
+    kernel settings refuse, with the setting.
+    """
     for row in rows:
         plan = plans.get(row.id)
         if plan is not None and row.state == "committed":
@@ -332,17 +337,17 @@ def _without_owner(what: str, subject: str) -> Finding:
         code="element-orphaned",
         subject=subject,
         text=f"{what} belongs to no attachment",
-        next="it goes with the agent's next start (`netloom down`, `netloom up`)",
+        next="the agent deletes it when it starts (`netloom down`, `netloom up`)",
     )
 
 
 def _strangers(
     ledger: Ledger, rows: Iterable[Attachment], plans: Plans, host: Namespace, there: Sequence[NftElement]
 ) -> Iterable[Finding]:
-    """Links and elements of ours that belong to no attachment.
+    """Reports links and elements of netloom that belong to no attachment.
 
-    What a link that is there has in the table guards whoever uses it, and the agent leaves it. So of an
-    orphan it is a part, as its queue is, and of an attachment whose plan cannot be read, too.
+    Elements of a link that exists guard the container that uses it, and the agent keeps them. So an orphan
+    owns its elements and its queue, and so does an attachment whose plan cannot be read.
     """
     links = link_names(host)
     lost = orphans.orphans_at(host, lambda ask: ask(ledger))

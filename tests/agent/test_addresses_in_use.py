@@ -12,7 +12,7 @@ import pytest
 
 from netloom.api.catalogue import ENTRIES
 from netloom.kernel.values import packed_ip, shown_ip
-from netloom.ops.node.host import look_at, resolvers
+from netloom.ops.node.host import read_host, resolvers
 
 from ..fixtures.node import NETLOOM, Node, eventually
 from ..fixtures.pages import conf_dir, is_there, scrape
@@ -45,7 +45,7 @@ def given(node: Node, count: int) -> list[str]:
 
 def known(node: Node) -> dict[str, tuple[str, str]]:
     """By address: what a machine is to the host, and where."""
-    found = look_at(node.namespace).neighbours
+    found = read_host(node.namespace).neighbours
     return {shown_ip(ip): (it.role, it.link) for ip, it in found.items()}
 
 
@@ -107,8 +107,8 @@ def test_a_resolver_is_known_if_it_is_on_a_network_of_the_host(beside: Node, tmp
     own.write_text("# ours\nnameserver 10.9.0.1\nnameserver 198.51.100.1\nnameserver no\nsearch a b\n")
     assert resolvers(str(own)) == [packed_ip("10.9.0.1"), packed_ip("198.51.100.1")]
     asked = (
-        "from netloom.kernel import Namespace; from netloom.ops.node.host import look_at; "
-        "print([(i.hex(), it.role) for i, it in look_at(Namespace.own()).neighbours.items()])"
+        "from netloom.kernel import Namespace; from netloom.ops.node.host import read_host; "
+        "print([(i.hex(), it.role) for i, it in read_host(Namespace.own()).neighbours.items()])"
     )
     covered = f'mount --bind {own} /etc/resolv.conf && exec "$@"'
     words = ("unshare", "--mount", "sh", "-c", covered, "sh")

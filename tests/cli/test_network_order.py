@@ -158,11 +158,11 @@ def test_up_says_what_will_happen(machine: Machine) -> None:
     path = machine.cli.networks / "01-x.conflist"
     path.write_text("{bad")
     (warning,) = [it for it in machine.brought_up()["warnings"] if str(path) in it]
-    assert "has no network at all" in warning
+    assert "has no network and starts no pods" in warning
     assert f"`mv {path} {path}.off`" in warning
     path.write_text(OTHER)
     (warning,) = [it for it in machine.brought_up()["warnings"] if str(path) in it]
-    assert "takes that one" in warning
+    assert "uses that one" in warning
 
 
 def test_explain_says_it_too(machine: Machine) -> None:

@@ -210,7 +210,7 @@ def test_what_gc_released_is_told_as_released(machine: Machine) -> None:
     assert machine.run("gc").status == 0
     document = explained(machine, "shop/api-0")
     assert [it["verb"] for it in document["operations"]] == ["ADD", "RELEASE"]
-    assert document["summary"].startswith("not attached any more: released")
+    assert document["summary"].startswith("no longer attached: released")
 
 
 def test_what_is_gone_without_a_line_was_attached_all_the_same(machine: Machine) -> None:
@@ -222,7 +222,7 @@ def test_what_is_gone_without_a_line_was_attached_all_the_same(machine: Machine)
     killed_and_started(machine, (container, "DEL"))
     document = explained(machine, "shop/api-1")
     assert [it["verb"] for it in document["operations"]] == ["ADD"]
-    assert document["summary"].startswith("not attached any more")
+    assert document["summary"].startswith("no longer attached")
 
 
 def test_names_that_begin_alike_are_told_apart(machine: Machine) -> None:

@@ -21,7 +21,7 @@ from ...journal import schema as journal_schema
 from ...journal.file import explained
 from ...kernel import KernelError, Namespace, Scope
 from ...networks import table
-from ...ops.node.host import look_at
+from ...ops.node.host import read_host
 from ..server.listener import Listener, inode_at
 from ..server.server import HANDOVER
 from ..settings import Settings
@@ -47,7 +47,7 @@ def require_ready(settings: Settings, patience: float = _PATIENCE) -> None:
     while True:
         try:
             with Namespace.own() as host:
-                look_at(host)
+                read_host(host)
                 table.TABLE.check(Scope(host))
             return
         except KernelError as error:

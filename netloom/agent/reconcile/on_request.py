@@ -11,7 +11,7 @@ from ...api.protocol import Key, RepairAnswer, RepairedAttachment, RepairRequest
 from ...journal import boottime
 from ...kernel import Ifb, Namespace, Plan
 from ...kernel.objects.link import link_names
-from ...ops.node.garbage import Collected, Leftover, leftovers, stray_queues
+from ...ops.node.garbage import Collected, Leak, leaks, stray_queues
 from ..host_view import ask_kernel
 from ..node import Node
 from ..server.record import Timer
@@ -46,15 +46,15 @@ async def collect_now(node: Node, _: bytes) -> bytes:
     return msgspec.json.encode(Collected(list(dict.fromkeys(gone)), after))
 
 
-def _dead(found: list[Leftover]) -> set[str]:
+def _dead(found: list[Leak]) -> set[str]:
     return {it.subject for it in found if it.kind == "attachment" and not it.kept}
 
 
-async def _find_leaks(node: Node) -> list[Leftover]:
+async def _find_leaks(node: Node) -> list[Leak]:
     directory, busy = node.settings.intents, node.locks.is_busy
 
-    def find(host: Namespace) -> list[Leftover]:
-        return node.journal.survey(lambda ledger: leftovers(ledger, host, directory, node.boot_id, busy))
+    def find(host: Namespace) -> list[Leak]:
+        return node.journal.survey(lambda ledger: leaks(ledger, host, directory, node.boot_id, busy))
 
     return await ask_kernel(find)
 

@@ -1,1 +1,1 @@
-"""What `netloom doctor` does: checks of the node, each for one subject, and fixes for what they find."""
+"""`netloom doctor`: checks of the node, one for each subject, and fixes for their findings."""

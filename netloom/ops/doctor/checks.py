@@ -28,12 +28,12 @@ def silently(_: str) -> None:
 
 
 class Context:
-    """`tell` receives the progress of a check, to be shown to a person who waits."""
+    """What checks work with. `notify` receives the progress of a check, for a person who waits."""
 
-    def __init__(self, place: Place, host: Namespace, tell: Callable[[str], None] = silently) -> None:
+    def __init__(self, place: Place, host: Namespace, notify: Callable[[str], None] = silently) -> None:
         self.place = place
         self.host = host
-        self.tell = tell
+        self.notify = notify
         # What the kernel can do; empty until the check `features` ran.
         self.features: list[Availability] = []
 
@@ -43,7 +43,7 @@ class Context:
 
     @cached_property
     def ledger(self) -> Ledger | None:
-        """A copy; None if there is no journal, or none that can be read, which the check `node` reports."""
+        """A copy; None if there is no journal, or if it cannot be read, which the check `node` reports."""
         try:
             return copy_of_journal(self.place)
         except OperationFailed:
@@ -55,7 +55,7 @@ class Context:
 
     @cached_property
     def plans(self) -> dict[int, Plan]:
-        """Of the attachments whose plans can be read, by their numbers."""
+        """The readable plans, by the IDs of their attachments."""
         found = ((row.id, readable_plan(row)) for row in self.attachments)
         return {number: plan for number, plan in found if plan is not None}
 
@@ -68,7 +68,7 @@ class Context:
 
     @cached_property
     def pools(self) -> list[Pool]:
-        """A pool that several networks share is there once."""
+        """The pools; one that several networks share is listed once."""
         pools = (pool for it in self.networks if it.network for pool in it.network.pools)
         return list({pool.cidr: pool for pool in pools}.values())
 
@@ -78,14 +78,14 @@ class Context:
 
     @property
     def is_node(self) -> bool:
-        """Whether netloom has anything to do with this machine yet."""
+        """Whether this machine has a journal, a network or an agent of netloom."""
         return self.ledger is not None or bool(self.networks) or self.report.agent is not None
 
 
 class NodeCheck(NamedTuple):
-    """`where` is its module and function. `codes` are what it may find.
+    """A check: `where` is its module and function, `codes` are those of its findings.
 
-    What a check with `passes` finds may be over a moment later, so that it runs again before it is reported.
+    Findings of a check with `passes` may be over a moment later, so it runs again before they are reported.
     """
 
     name: str
@@ -108,7 +108,7 @@ CHECKS = (
     NodeCheck(
         "node",
         "node:check_node",
-        "the agent, the journal and the pools, as `netloom status` has them",
+        "the agent, the journal and the pools, as `netloom status` reports them",
         (
             "agent-not-running", "agent-silent", "agent-halted", "agent-strange", "agent-elsewhere",
             "socket-removed", "socket-unreachable", "socket-foreign", "path-untrusted",
@@ -128,14 +128,14 @@ CHECKS = (
     NodeCheck(
         "agents",
         "node:check_agents",
-        "that one agent runs here, and no other",
+        "that only one agent runs here",
         ("two-agents",),
         passes=True,
     ),
     NodeCheck(
         "disk",
         "host:check_disk",
-        "free space and inodes of the disk that has the state",
+        "free space and inodes on the disk of the state directory",
         ("disk-full", "disk-nearly-full", "journal-large"),
     ),
     NodeCheck(
@@ -147,7 +147,7 @@ CHECKS = (
     NodeCheck(
         "plugin",
         "runtimes:check_plugin",
-        "the plugin that runtimes run",
+        "the CNI plugin that runtimes run",
         (
             "plugin-missing", "plugin-differs", "plugin-not-executable", "plugin-not-built", "plugin-foreign",
             "receipt-unreadable",
@@ -156,7 +156,7 @@ CHECKS = (
     NodeCheck(
         "networks",
         "runtimes:check_networks",
-        "the files of networks, as runtimes find them",
+        "network files, as runtimes find them",
         ("network-shadowed", "network-unloadable", "network-twice", "network-typo", "other-cni"),
     ),
     NodeCheck(
@@ -168,13 +168,13 @@ CHECKS = (
     NodeCheck(
         "features",
         "host:check_features",
-        "features of the kernel, and libraries",
+        "kernel features and libraries",
         ("feature-missing", "package-missing"),
     ),
     NodeCheck(
         "sysctls",
         "host:check_sysctls",
-        "settings of the kernel",
+        "kernel settings (sysctls)",
         ("sysctl-forwarding", "sysctl-at-boot", "sysctl-in-the-way", "conntrack-full"),
         passes=True,
     ),
@@ -212,7 +212,7 @@ CHECKS = (
     NodeCheck(
         "sources",
         "services:check_sources",
-        "packets that were dropped because of a false source address",
+        "packets of containers that were dropped for a false source address",
         ("packets-refused",),
     ),
     NodeCheck(
@@ -223,7 +223,7 @@ CHECKS = (
     ),
 )  # fmt: skip
 
-# Of any check; the second of any that reads the journal.
+# Codes that any check may find; the second, any that reads the journal.
 FAILED = "look-failed"
 DAMAGED = "journal-damaged"
 
@@ -236,7 +236,7 @@ class Selection(NamedTuple):
 
 
 def selected(only: Sequence[str]) -> Selection:
-    """By names of checks and by codes of findings; without any, all checks."""
+    """Selects by names of checks and codes of findings; all checks if `only` is empty."""
     if not only:
         return Selection()
     names = {check.name for check in CHECKS}

@@ -1,4 +1,4 @@
-"""What `netloom doctor` reports: every check that ran, and all that was found."""
+"""What `netloom doctor` reports: every check that ran, and its findings."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ class CheckRun(Struct, frozen=True, kw_only=True, rename={"check": "look"}):
     """A check that ran."""
 
     check: Annotated[str, Meta(description="its name, as --only takes it")]
-    about: Annotated[str, Meta(description="what it is about")]
-    findings: Annotated[int, Meta(description="how many it gave")]
-    took: Annotated[float, Meta(description="milliseconds")]
+    about: Annotated[str, Meta(description="what it checks")]
+    findings: Annotated[int, Meta(description="number of its findings")]
+    took: Annotated[float, Meta(description="duration in milliseconds")]
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True, rename={"checks": "looks"}):
-    """How the machine is."""
+    """The state of the machine."""
 
     kernel: Annotated[str, Meta(description="the release of the running kernel")]
     features: Annotated[
         tuple[Availability, ...],
         Meta(description="what the kernel can do; empty if the check `features` did not run"),
     ]
-    findings: Annotated[tuple[Finding, ...], Meta(description="all that is wrong; errors come first")]
+    findings: Annotated[tuple[Finding, ...], Meta(description="everything that is wrong; errors come first")]
     checks: Annotated[tuple[CheckRun, ...], Meta(description="the checks that ran")]
     fixed: Annotated[tuple[Fix, ...], Meta(description="with --fix, what was done about findings")] = ()
 
 
-def diagnose(place: Place, selection: Selection, tell: Callable[[str], None] = silently) -> Diagnosis:
-    """Runs checks. A finding that may pass is reported if it is still there a moment later."""
+def diagnose(place: Place, selection: Selection, notify: Callable[[str], None] = silently) -> Diagnosis:
+    """Runs checks. A finding that may pass is reported only if later runs of its check repeat it."""
     checks = selection.checks
     with Namespace.own() as host:
-        context = Context(place, host, tell)
+        context = Context(place, host, notify)
         ran, found = _run(checks, context)
         doubtful = _doubtful(checks, found)
         before = _marks(context) if doubtful else {}
         for moment in RECHECK_AFTER if doubtful else ():
-            tell("checking again what may have passed")
+            notify("checking whether the findings persist")
             time.sleep(moment)
-            later = Context(place, host, tell)
+            later = Context(place, host, notify)
             again = _run(doubtful, later)[1]
             now = _marks(later)
             for name, seen in again.items():
@@ -64,7 +64,7 @@ def diagnose(place: Place, selection: Selection, tell: Callable[[str], None] = s
             before, doubtful = now, _doubtful(doubtful, found)
             if not doubtful:
                 break
-    _tell_once(checks, found)
+    _deduplicate(checks, found)
     every = [it for check in checks for it in found[check.name]]
     reported = [it for it in every if not selection.codes or it.code in selection.codes]
     return Diagnosis(
@@ -81,12 +81,12 @@ def diagnose(place: Place, selection: Selection, tell: Callable[[str], None] = s
 
 
 def diagnose_and_fix(
-    place: Place, selection: Selection, tell: Callable[[str], None] = silently, *, dry_run: bool
+    place: Place, selection: Selection, notify: Callable[[str], None] = silently, *, dry_run: bool
 ) -> Diagnosis:
-    """What is left after fixes. What is found again was not fixed, whatever was tried."""
-    found = diagnose(place, selection, tell)
+    """Runs checks and fixes, then checks again. A finding that remains was not fixed."""
+    found = diagnose(place, selection, notify)
     fixed = fix(place, found.findings, dry_run=dry_run)
-    left = diagnose(place, selection, tell) if any(it.done for it in fixed) else found
+    left = diagnose(place, selection, notify) if any(it.done for it in fixed) else found
     return replace(left, fixed=tuple(judged(fixed, left.findings)))
 
 
@@ -95,7 +95,7 @@ def _run(
 ) -> tuple[list[tuple[NodeCheck, float]], dict[str, list[Finding]]]:
     ran, found = [], {}
     for check in checks:
-        context.tell(check.about)
+        context.notify(check.about)
         began = time.perf_counter()
         try:
             with reading(context.place):
@@ -119,26 +119,26 @@ def _marks(context: Context) -> Identities:
 
 
 def _failed(check: NodeCheck, error: Exception, state_dir: str) -> Finding:
-    if isinstance(error, OperationFailed) and error.code == DAMAGED:  # which shows when its pages are read
+    if isinstance(error, OperationFailed) and error.code == DAMAGED:  # noticed only when a page is read
         return of_journal(error, state_dir)
     return Finding(
         code=FAILED,
         severity="warning",
         subject=check.name,
         text=f"could not check {check.about}: {error}",
-        next="mend what the message names, and run `netloom doctor` again",
+        next="fix the cause that the message names, and run `netloom doctor` again",
     )
 
 
 def _both(one: Sequence[Finding], other: Sequence[Finding]) -> list[Finding]:
-    """What was seen twice, as it was seen last: in words, it may have changed."""
+    """Returns findings that both runs have, with the text of the later run, which may differ."""
     known = {(it.code, it.subject) for it in one}
     return [it for it in other if (it.code, it.subject) in known]
 
 
-def _tell_once(checks: Sequence[NodeCheck], found: dict[str, list[Finding]]) -> None:
-    """What an earlier check has found stays with that one."""
-    told: set[tuple[str, str]] = set()
+def _deduplicate(checks: Sequence[NodeCheck], found: dict[str, list[Finding]]) -> None:
+    """Leaves a finding of several checks with the first of them."""
+    seen: set[tuple[str, str]] = set()
     for check in checks:
-        found[check.name] = [it for it in found[check.name] if (it.code, it.subject) not in told]
-        told |= {(it.code, it.subject) for it in found[check.name]}
+        found[check.name] = [it for it in found[check.name] if (it.code, it.subject) not in seen]
+        seen |= {(it.code, it.subject) for it in found[check.name]}

@@ -1,7 +1,7 @@
-"""What `netloom doctor --fix` does about findings. Each is harmless, and can be taken back.
+"""Fixes of `netloom doctor --fix`. Each is harmless, and can be undone.
 
-What somebody else has put where a file of ours belongs is left alone: to replace it is for a person to say.
-Files are written down like those that `netloom up` installs, and go with `netloom down --purge`.
+A fix never replaces a file of others in the place of netloom's: a person has to decide that. Files that fixes
+write are recorded in the receipt like those of `netloom up`, and `netloom down --purge` deletes them.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ..node.install import EXECUTABLE, READABLE, NotBuilt, read, receipt, shippe
 from .host import path_of
 from .services import NETWORKD_CONTENT, NETWORKD_DROP_IN, NM_CONTENT, NM_DROP_IN
 
-# For what the agent is asked to do.
+# Seconds for a request to the agent.
 _PATIENCE = 60.0
-_STILL = "it was tried, and the same is found afterwards"
+_STILL = "the fix was applied, but the finding remains"
 
 
 class _LeftAlone(Exception):
-    """Something is in the place of a file of ours that a person has to look at first."""
+    """The place of one of netloom's files has something that a person has to check first."""
 
 
 class Fix(Struct, frozen=True, kw_only=True):
-    """What was done about a finding, or would be."""
+    """A fix of a finding."""
 
-    code: Annotated[str, Meta(description="of the finding")]
+    code: Annotated[str, Meta(description="code of the finding")]
     subject: Annotated[str, Meta(description="what the finding is about")]
-    text: Annotated[str, Meta(description="what was done, or with --dry-run would be")]
-    done: Annotated[bool, Meta(description="whether it was")]
-    error: Annotated[str, Meta(description="why it was not, though tried; empty otherwise")] = ""
+    text: Annotated[str, Meta(description="what was done; with --dry-run: what would be done")]
+    done: Annotated[bool, Meta(description="whether it was done")]
+    error: Annotated[str, Meta(description="why the attempt failed; empty otherwise")] = ""
 
 
 def fix(place: Place, found: Iterable[Finding], *, dry_run: bool) -> list[Fix]:
-    """What has a fix gets it, once for each subject."""
+    """Fixes each finding that has a fix, once for each subject."""
     wanted: dict[str, dict[str, Finding]] = {}
     for it in found:
         if it.fix:
@@ -57,7 +57,7 @@ def fix(place: Place, found: Iterable[Finding], *, dry_run: bool) -> list[Fix]:
 
 
 def judged(fixed: Iterable[Fix], left: Iterable[Finding]) -> list[Fix]:
-    """With what is still found after it as not done."""
+    """Marks fixes as not done whose finding remains."""
     there = {(it.code, it.subject) for it in left}
     return [
         replace(it, done=False, error=_STILL) if it.done and (it.code, it.subject) in there else it
@@ -75,7 +75,7 @@ def _fixed(place: Place, code: str, findings: Sequence[Finding], *, dry_run: boo
 
 
 def _tried(place: Place, code: str, findings: Sequence[Finding]) -> str:
-    """Why it could not be done; empty if it was."""
+    """Returns why it could not be done; empty if it was done."""
     try:
         if code in _BY_AGENT:
             _BY_AGENT[code](place, findings)
@@ -106,22 +106,22 @@ def _switch_on(_: Place, found: Finding) -> None:
 
 def _install_plugin(place: Place, found: Finding) -> None:
     if is_stranger(found.subject, receipt(place.state_dir)):
-        raise _LeftAlone(f"{found.subject} is no plugin of netloom by now")
+        raise _LeftAlone(f"{found.subject} is not netloom's plugin")
     _write(place, found.subject, shipped_plugin(), EXECUTABLE)
 
 
-def _tell_networkd(place: Place, _: Finding) -> None:
+def _configure_networkd(place: Place, _: Finding) -> None:
     _write_drop_in(place, NETWORKD_DROP_IN, NETWORKD_CONTENT.encode())
 
 
-def _tell_network_manager(place: Place, _: Finding) -> None:
+def _configure_network_manager(place: Place, _: Finding) -> None:
     _write_drop_in(place, NM_DROP_IN, NM_CONTENT.encode())
 
 
 def _write_drop_in(place: Place, path: str, content: bytes) -> None:
     there = read(path)
     if there not in (None, content) and not receipt(place.state_dir).is_ours(path, there):
-        raise _LeftAlone(f"{path} is not as netloom writes it")
+        raise _LeftAlone(f"{path} has content that netloom did not write")
     _write(place, path, content, READABLE)
 
 
@@ -133,7 +133,7 @@ def _write(place: Place, path: str, content: bytes, mode: int) -> None:
     install(place.state_dir, path, content, mode)
 
 
-# Of many, with one question to the agent.
+# Fixes of many findings with one request to the agent.
 _BY_AGENT: Mapping[str, Callable[[Place, Sequence[Finding]], None]] = {
     "netns-stale": _collect,
     "attachment-unfinished": _collect,
@@ -145,7 +145,7 @@ _FIXES: Mapping[str, Callable[[Place, Finding], None]] = {
     "plugin-missing": _install_plugin,
     "plugin-differs": _install_plugin,
     "plugin-not-executable": _install_plugin,
-    "networkd-interferes": _tell_networkd,
-    "networkmanager-interferes": _tell_network_manager,
+    "networkd-interferes": _configure_networkd,
+    "networkmanager-interferes": _configure_network_manager,
 }
 FIXABLE = frozenset({*_BY_AGENT, *_FIXES})

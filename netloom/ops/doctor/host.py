@@ -1,4 +1,4 @@
-"""The host: its kernel, its clock and disk, and sysctls that netloom needs."""
+"""Checks of the host: its kernel, clock and disk, and the sysctls that netloom needs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from ..node.host import FAR_AWAY, FILTERED, way
 from ..node.namespaces import boot_id
 from .checks import Context
 
-# With less than this, some thousand more operations fill it.
+# A few thousand more operations fill less free space than this.
 _LITTLE = 32 << 20
 _FEW = 100
-# The WAL is folded into the journal every few hundred changes; one of this size was not for long.
+# SQLite checkpoints the WAL every few hundred changes; one of this size was not checkpointed for long.
 _LARGE_WAL = 64 << 20
 
 
@@ -56,7 +56,7 @@ def check_disk(context: Context) -> Iterator[Finding]:
                 subject=directory,
                 text=f"the disk of {directory} has {free >> 10} KiB left, and room for {space.f_favail} "
                 "more files",
-                next="free space on that disk before nothing can be attached",
+                next="free space on that disk: once it is full, nothing can be attached",
             )
     yield from _of_journal(journal_path(place.state_dir))
 
@@ -71,12 +71,13 @@ def _of_journal(path: str) -> Iterator[Finding]:
             code="journal-large",
             severity="warning",
             subject=f"{path}-wal",
-            text=f"what waits to be folded into the journal has grown to {size >> 20} MiB",
-            next="end whoever keeps the journal open for reading (`fuser` names them), or restart the agent",
+            text=f"the journal's WAL has grown to {size >> 20} MiB: no checkpoint has shortened it",
+            next="end the process that keeps the journal open for reading (`fuser` names it), or restart the "
+            "agent",
         )
 
 
-# Clocks are disciplined by less than this.
+# NTP adjusts clocks by less than this.
 _JUMP = 60.0
 
 
@@ -93,12 +94,12 @@ def check_clock(context: Context) -> Iterator[Finding]:
     seen = [*sorted(seen), (boottime(), now - boottime(), now)]
     for (_, before, written), (_, after, _) in pairwise(seen):
         if abs(after - before) > _JUMP:
-            yield _jumped(after - before, f"after {_shown(written)}, as the clock was then")
+            yield _jumped(after - before, f"after {_shown(written)} of the clock before the change")
     latest = context.ledger.operations(1)
     if latest and latest[0].started > now + _JUMP:
         yield _jumped(
             now - latest[0].started,
-            f"the journal's last entry is of {_shown(latest[0].started)}, which is still to come",
+            f"the journal's last entry is of {_shown(latest[0].started)}, which is in the future",
         )
 
 
@@ -109,8 +110,8 @@ def _jumped(seconds: float, when: str) -> Finding:
         severity="warning",
         subject="clock",
         text=f"the clock was set {direction} by {age(abs(seconds))}: {when}",
-        next="let NTP keep the clock (`timedatectl set-ntp true`); when reading times of before that in "
-        "`netloom explain`, mind by how much it was set",
+        next="let NTP set the clock (`timedatectl set-ntp true`); times before the change in `netloom "
+        "explain` are wrong by that much",
     )
 
 
@@ -176,7 +177,7 @@ def _mismatch(name: str, path: str, mtu: int, links: Counter[int], way_out: Upli
     )
 
 
-# What counts most first; of two files of a name, one counts.
+# The highest precedence first; of two files with the same name, only one counts.
 _DIRECTORIES = (
     "/etc/sysctl.d",
     "/run/sysctl.d",
@@ -190,12 +191,12 @@ _SAME = {"net.ipv4.conf.all.forwarding": "net.ipv4.ip_forward"}
 
 
 def path_of(name: str) -> str:
-    """Where a setting is. In its name, as `sysctl` takes it, a slash stands for a dot."""
+    """Returns a setting's path. In its name, as `sysctl` takes it, a slash stands for a dot."""
     return f"/proc/sys/{name.translate(str.maketrans('./', '/.'))}"
 
 
 def undone_at_boot(needed: Iterable[str]) -> Iterator[Finding]:
-    """Settings that have to be 1, and that a file sets to 0."""
+    """Reports settings that have to be 1, and that a file sets to 0."""
     last: dict[str, tuple[str, str]] = {}
     for path in _files():
         for name, value in _assignments(path):
@@ -208,17 +209,17 @@ def undone_at_boot(needed: Iterable[str]) -> Iterator[Finding]:
                 code="sysctl-at-boot",
                 severity="warning",
                 subject=path,
-                text=f"{path} sets {name} to 0: at boot, and whenever somebody loads it again, the host does "
-                "not forward until the agent notices",
-                next="remove that line: no file counts after it"
+                text=f"{path} sets {name} to 0: at boot, and whenever the file is loaded again, the host "
+                "does not forward until the agent sets it to 1",
+                next="remove that line: no later file can override it"
                 if path == _LAST
-                else f"remove that line, or write `{name} = 1` into a file of /etc/sysctl.d that sorts after "
+                else f"remove that line, or write `{name} = 1` into a file in /etc/sysctl.d that sorts after "
                 "it",
             )
 
 
 def _files() -> list[str]:
-    """As systemd and procps read them: by name, wherever they are."""
+    """Returns files in the order of systemd and procps: by name, in whatever directory."""
     found = {
         os.path.basename(path): path
         for directory in reversed(_DIRECTORIES)
@@ -239,7 +240,7 @@ _COMMENTS = "#;"
 
 
 def lines(path: str) -> list[str]:
-    """Without comments and what is empty; none of what cannot be read, or is no file."""
+    """Returns lines that are neither empty nor comments; none if the file cannot be read."""
     try:
         text = read_document(path, limit=_LARGEST).decode(errors="replace")
     except OSError:
@@ -250,7 +251,7 @@ def lines(path: str) -> list[str]:
 
 _IPV4, _IPV6 = "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"
 _CONNTRACK = "/proc/sys/net/netfilter/nf_conntrack_"
-# Of the connections that the kernel can remember, this part is in use.
+# The conntrack table is nearly full when this part of it is in use.
 _NEARLY = 0.9
 
 
@@ -267,7 +268,7 @@ def check_sysctls(context: Context) -> Iterator[Finding]:
 
 
 def _needed(context: Context) -> list[str]:
-    """By the families of the pools; on a node without any, of IPv4."""
+    """Returns the forwarding settings of the pools' families; that of IPv4 if there are no pools."""
     families = {pool.family for pool in context.pools} or {4}
     return [name for name, family in ((_IPV4, 4), (_IPV6, 6)) if family in families]
 
@@ -281,17 +282,17 @@ def _read(name: str) -> str:
 
 
 def _of_link(name: str, setting: str) -> str:
-    """As `sysctl` takes it: a link's name may have dots."""
+    """Returns the setting's name as `sysctl` takes it: a link's name may have dots."""
     return f"net.ipv4.conf.{name.replace('.', '/')}.{setting}"
 
 
 def _filtering(name: str) -> str:
-    """Of a link's own setting and that of all, the larger counts: 1 is strict, 2 is loose."""
+    """Returns the larger of the link's own setting and that of all, which counts: 1 strict, 2 loose."""
     return max(_read(_of_link("all", "rp_filter")), _read(_of_link(name, "rp_filter")), "0")
 
 
 def _dropped(context: Context) -> Iterator[Finding]:
-    """What containers send, by the link that they have; and what is for them, by the links that lead out."""
+    """Judges packets from containers on their own links, and packets to them on the uplinks."""
     host = context.host
     inside = list(_attached(context))
     if not inside:
@@ -311,7 +312,7 @@ def _asked(
     host: Namespace, name: str, index: int | None, *, source: bytes, target: bytes
 ) -> Iterator[Finding]:
     if index is None:
-        return  # it is gone, which the audit tells of
+        return  # the link is missing, which the audit reports
     try:
         way(host, target, source=source, link=index)
     except Refused as refused:
@@ -323,9 +324,9 @@ def _asked(
                 code="sysctl-in-the-way",
                 severity="warning",
                 subject=setting,
-                text=f"the kernel drops packets that come in by {name}, since it would answer by another "
+                text=f"the kernel drops packets that arrive on {name}, since its route back uses another "
                 f"link: reverse-path filtering is {how}",
-                next=f"`sysctl -w {setting}=2` lets them pass if any link leads back; write it into "
+                next=f"`sysctl -w {setting}=2` accepts them if any link leads back; write it into "
                 "/etc/sysctl.d, too"
                 if mode == "1"
                 else f"`sysctl -w {setting}=0 {_of_link('all', 'rp_filter')}=0`, or give {name} an address",
@@ -335,7 +336,7 @@ def _asked(
 
 
 def _attached(context: Context) -> Iterator[tuple[str, bytes]]:
-    """The host's end of each attachment, and its IPv4 address: IPv6 has no such filter."""
+    """Returns the host's end of each attachment with its IPv4 address: IPv6 has no such filter."""
     for row in context.attachments:
         plan = context.plans.get(row.id)
         for item in () if plan is None or row.state != "committed" else plan.objects:
@@ -347,7 +348,7 @@ def _attached(context: Context) -> Iterator[tuple[str, bytes]]:
 
 
 def _ways_out(host: Namespace) -> Iterator[tuple[int, str]]:
-    """Links that a default route leads to, of whatever table."""
+    """Returns the links of default routes in all tables."""
     try:
         listed = host.route.dump(route.GET, route.of_table(socket.AF_INET, 0))
     except KernelError:
@@ -377,6 +378,7 @@ def _conntrack() -> Iterator[Finding]:
             code="conntrack-full",
             severity="error" if used >= most else "warning",
             subject="net.netfilter.nf_conntrack_max",
-            text=f"the kernel remembers {used} connections of at most {most}; more are dropped",
-            next=f"`sysctl -w net.netfilter.nf_conntrack_max={most * 2}`, and find who opens so many",
+            text=f"the kernel tracks {used} of at most {most} connections; it drops further ones",
+            next=f"`sysctl -w net.netfilter.nf_conntrack_max={most * 2}`, and find out which program opens "
+            "so many",
         )

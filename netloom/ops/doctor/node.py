@@ -1,4 +1,4 @@
-"""The node as `netloom status` reports it, and whether journal, pools and kernel agree."""
+"""Checks of the node: what `netloom status` reports, and whether journal, pools and kernel agree."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ..node.orphans import every_finding_of, findings_of_services, orphans_at
 from .checks import Context
 from .services import Holder, arguments, holders, numbers
 
-# Other checks judge these now; the agent may have judged them a while ago.
+# Other checks judge these again; the agent's judgement may be older.
 _BY_OTHERS = frozenset({FOREIGN_DROP, "object-changed", "route-diverted"})
-# Of a journal that tells nothing, nobody knows which links are in it.
-_LATER = "bring the journal to rights first: then `netloom doctor` names each"
+# While the journal cannot be read, it is unknown which links it has.
+_LATER = "repair the journal first: then `netloom doctor` names each"
 
 
 def check_node(context: Context) -> Iterable[Finding]:
-    """Of very many links that no attachment has, status names some; here, all are named."""
+    """Names every orphaned link, of which status names only the first few."""
     ledger = context.ledger
     found = [it for it in context.report.findings if it.code not in _BY_OTHERS]
     found += _incomplete(context)
@@ -48,7 +48,7 @@ def check_node(context: Context) -> Iterable[Finding]:
 
 
 def _incomplete(context: Context) -> Iterable[Finding]:
-    """An agent that runs tells of them. Without one, what the last has kept does."""
+    """A running agent reports these; without one, the records of the last agent do."""
     ledger = context.ledger
     if context.report.agent is not None or ledger is None:
         return []
@@ -57,7 +57,7 @@ def _incomplete(context: Context) -> Iterable[Finding]:
     return findings_of_services(orphans_at(context.host, lambda ask: ask(ledger)), unknown) if unknown else []
 
 
-# How an agent is started: by the command, or by `netloom up`.
+# Programs of an agent that was started by the command, or by `netloom up`.
 _COMMANDS = ("netloom", "netloom.cli.main")
 
 
@@ -76,7 +76,7 @@ def check_agents(context: Context) -> Iterator[Finding]:
                 code="two-agents",
                 subject=f"process {process}",
                 text=f"{len(beside)} agents run in this network namespace: {shown}",
-                next=f"stop the one that is not meant: `netloom down --state-dir {state_dir}"
+                next=f"stop the one that should not run: `netloom down --state-dir {state_dir}"
                 f"{_socket_option(process)}`, or `kill {process}`",
             )
 
@@ -123,19 +123,19 @@ def _option(process: int, option: str, variable: str) -> str:
 
 # Seconds to search for processes that hold namespaces: a machine may have very many.
 _PATIENCE = 1.0
-# What an agent that runs can be asked to do at once.
+# Fixes that a running agent can do at once.
 _BY_AGENT = {
     "netns-stale": "let the agent release it now",
     "attachment-unfinished": "let the agent finish it now",
-    "element-orphaned": "let the agent remove it now",
-    "object-missing": "let the agent put it back now",
+    "element-orphaned": "let the agent delete it now",
+    "object-missing": "let the agent repair it now",
 }
 
 
 def check_attachments(context: Context) -> Iterator[Finding]:
     if context.ledger is None:
         return
-    context.tell(f"comparing {len(context.attachments)} attachments with the kernel")
+    context.notify(f"comparing {len(context.attachments)} attachments with the kernel")
     found = advise_new_links(
         audit(context.ledger, context.host, context.pools), context.attachments, context.host
     )
@@ -156,8 +156,8 @@ def _named(busy: Finding, found: list[Holder]) -> Finding:
     if not found:
         return replace(
             busy,
-            next="nobody can be named: a socket that was opened in it, or a process that cannot be seen from "
-            "here, keeps it; restart the container's runtime, or delete the container with it",
+            next="no process was found: a socket that was opened in it, or a process that is not visible "
+            "from here, keeps it alive; restart the container's runtime, or delete the container with it",
         )
     return replace(
         busy,
@@ -175,7 +175,7 @@ def check_addresses(context: Context) -> Iterator[Finding]:
     rows = [row for row in context.attachments if row.id in context.plans and row.state == "committed"]
     for number, row in enumerate(rows):
         if number % _SOME == 0 and number:
-            context.tell(f"addresses of containers: {number} of {len(rows)}")
+            context.notify(f"addresses of containers: {number} of {len(rows)}")
         yield from _in_container(row, context.plans[row.id])
     yield from _on_host(context.host, {row.host_link: row for row in rows})
 
@@ -194,11 +194,11 @@ def _in_container(row: Attachment, plan: Plan) -> Iterator[Finding]:
                     if found not in planned:
                         yield foreign_address(row, found, name)
         except KernelError:
-            return  # the link is gone, which the audit tells of
+            return  # the link is missing, which the audit reports
 
 
 def _on_host(host: Namespace, rows: dict[str, Attachment]) -> Iterator[Finding]:
-    """One question for all: the host's ends have none."""
+    """Lists addresses with one request, since the host's ends should have none."""
     for index, found in _all_addresses(host):
         try:
             answer = host.route.ask(link.GET, link.get(index))
@@ -216,7 +216,7 @@ def _addresses(namespace: Namespace, index: int) -> list[str]:
 
 
 def _all_addresses(namespace: Namespace, index: int = 0) -> Iterable[tuple[int, str]]:
-    """Of one link, or of all. Link-local ones come and go by themselves."""
+    """Lists addresses of one link, or of all. It ignores link-local ones, which the kernel manages."""
     for family in _FAMILIES:
         for payload in namespace.route.dump(address.GET, address.of_link(index, family)):
             found = address.decode(payload)

@@ -1,4 +1,4 @@
-"""Whether container runtimes find netloom's networks and its plugin, and whether that is the right one."""
+"""Checks that container runtimes find netloom's networks, and the right plugin."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_runtimes(context: Context) -> Iterator[Finding]:
                     f"CRI-O does not use a network of netloom: {it.note}",
                     f"set `cni_default_network` to {names[0]!r}, or remove it, and restart CRI-O",
                 )
-            continue  # it does not use CNI, or not here
+            continue  # the runtime does not use CNI, or not here
         if it.path and not _same(it.conf_dir, conf_dir):
             yield elsewhere(
                 it.name,
@@ -61,14 +61,14 @@ def check_runtimes(context: Context) -> Iterator[Finding]:
 
 
 def of_runtimes(place: Place) -> list[Finding]:
-    """For callers that need only these, with every place at which the plugin is installed."""
+    """Runs `check_runtimes` alone, with every place at which the plugin is installed."""
     everywhere = place._replace(plugin_dir=None)
     with Namespace.own() as host:
         return list(check_runtimes(Context(everywhere, host)))
 
 
 def all_plugin_dirs() -> list[str]:
-    """All directories in which a runtime of this machine looks for plugins."""
+    """Returns all directories in which a runtime of this machine looks for plugins."""
     return [directory for it in runtimes() for directory in it.plugin_dirs]
 
 
@@ -78,9 +78,9 @@ def _unreadable(runtime: ContainerRuntime) -> Iterator[Finding]:
             code="runtime-unreadable",
             severity="warning",
             subject=it.path,
-            text=f"{it.path}, a file of {runtime.name}, cannot be read: {it.why}; what it says of networks "
-            "and plugins is not known",
-            next=f"mend it, or move it away; {runtime.name} may not start with it",
+            text=f"{it.path}, a file of {runtime.name}, cannot be read: {it.why}; its settings for networks "
+            "and plugins are unknown",
+            next=f"correct it, or move it away; {runtime.name} may not start with it",
         )
 
 
@@ -94,7 +94,7 @@ def _same(one: str, other: str) -> bool:
 
 def check_plugin(context: Context) -> Iterator[Finding]:
     if not context.networks:
-        return  # and nobody needs it
+        return  # without a network, no runtime needs it
     try:
         shipped = shipped_plugin()
     except NotBuilt as error:
@@ -107,14 +107,14 @@ def check_plugin(context: Context) -> Iterator[Finding]:
         return
     yield from (damaged := list(_of_receipt(context.place.state_dir)))
     if damaged and context.place.plugin_dir is None:
-        return  # and nobody knows where to look
+        return  # without a receipt, its places are unknown
     known = receipt(context.place.state_dir)
     for path in plugin_paths(context):
         yield from _plugin_at(path, shipped, known, {*known.plugins, *plugin_paths(context)})
 
 
 def plugin_paths(context: Context) -> list[str]:
-    """Where `netloom up` has installed it, or where runtimes look by default; none if nobody knows."""
+    """Returns where `netloom up` installed it, or runtimes' default; nothing if the receipt is damaged."""
     given = context.place.plugin_dir
     if given is not None:
         return [os.path.join(given, PLUGIN)]
@@ -127,14 +127,14 @@ def _of_receipt(state_dir: str) -> Iterator[Finding]:
     path = receipt_of(state_dir)
     try:
         damage = receipt_damage(state_dir)
-        remedy = "`netloom up` writes a new one; run it with each --plugin-dir at which the plugin is"
+        remedy = "`netloom up` writes a new one; run it with each --plugin-dir that has the plugin"
     except OSError as cause:
-        damage, remedy = cause.strerror, "look at what is in its place, and move it away; then `netloom up`"
+        damage, remedy = cause.strerror, "check what has taken its place, and move it away; then `netloom up`"
     if damage is not None:
         yield Finding(
             code="receipt-unreadable",
             subject=path,
-            text=f"{path} cannot be read ({damage}): which files are netloom's is not known",
+            text=f"{path} cannot be read ({damage}): netloom does not know which files it has installed",
             next=remedy,
         )
 
@@ -152,10 +152,10 @@ def _plugin_at(path: str, shipped: bytes, known: Receipt, everywhere: Collection
         yield Finding(
             code="plugin-foreign",
             subject=path,
-            text=f"{path} is no plugin of netloom, and `netloom up` did not put it there: every ADD and DEL "
-            "of a network of netloom runs it",
+            text=f"{path} is not netloom's plugin, and `netloom up` did not install it: every ADD and DEL of "
+            "a network of netloom runs it",
             next=f"move it away, and `netloom up --plugin-dir {directory}`; or replace it with `netloom up "
-            f"--force --plugin-dir {directory}`, which replaces a network's file of others, too",
+            f"--force --plugin-dir {directory}`, which also replaces a network file that others have written",
         )
     elif not os.access(path, os.X_OK):
         yield not_executable(path)
@@ -163,7 +163,7 @@ def _plugin_at(path: str, shipped: bytes, known: Receipt, everywhere: Collection
         yield differing(path)
 
 
-# Runtimes have one for themselves, which is no network for containers.
+# The types of networks that runtimes use for themselves, not for containers.
 _OWN_TO_RUNTIMES = frozenset({"loopback"})
 
 
@@ -171,14 +171,14 @@ def check_networks(context: Context) -> Iterator[Finding]:
     directory = context.place.conf_dir
     try:
         loaded = load_networks(directory).networks
-        told = [it.path for it in found_in(directory)[1]]
+        reported = [it.path for it in found_in(directory)[1]]
     except CNIError:
         return  # which the check `node` reports
     ours = sorted(it.path for it in loaded if plugin_of(it.network) is not None)
     if not ours:
         return
-    yield from networks_health.of_first_file(directory, told)
-    yield from networks_health.of_later_files(directory, told)
+    yield from networks_health.of_first_file(directory, reported)
+    yield from networks_health.of_later_files(directory, reported)
     others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
     yield from networks_health.of_files_before(ours[0])
     before = networks_health.files_before(ours[0])
@@ -188,8 +188,8 @@ def check_networks(context: Context) -> Iterator[Finding]:
                 code="other-cni",
                 severity="warning",
                 subject=path,
-                text=f"another container network is configured here, too: {network.name}, in {path}",
-                next="keep it if a runtime uses it by its name; else move it away",
+                text=f"another container network is configured here: {network.name}, in {path}",
+                next="keep it if a runtime uses it by name; otherwise move it away",
             )
     names = {it.path: it.network.name for it in loaded}
     own = {names[path] for path in ours}
@@ -201,7 +201,7 @@ def check_networks(context: Context) -> Iterator[Finding]:
                 severity="warning",
                 subject=it.path,
                 text=f"{it.path}: {text}",
-                next="spell it so, or remove it; `netloom cni validate` checks the file",
+                next="correct the key, or remove it; `netloom cni validate` checks the file",
             )
 
 

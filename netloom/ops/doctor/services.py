@@ -1,4 +1,6 @@
-"""Programs that interfere: services that manage links and routes, firewalls, and a second agent."""
+"""Checks for programs that interfere: services that manage links and routes, and firewalls; and the search
+for processes, such as those that hold a namespace.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ..inspect.attachment_state import refusals, refused_at
 from .checks import Context
 from .host import lines
 
-# Where systemd looks for settings, what counts most first; and what each is to be told.
+# Where systemd looks for settings, the highest precedence first; and the settings that containers need.
 _SYSTEMD = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
 _WANTED = ("ManageForeignRoutes", "ManageForeignRoutingPolicyRules")
 NETWORKD_DROP_IN = "/etc/systemd/networkd.conf.d/90-netloom.conf"
@@ -31,7 +33,7 @@ NM_DROP_IN = "/etc/NetworkManager/conf.d/90-netloom.conf"
 _LINKS = tuple(f"interface-name:{prefix}*" for prefix in (PREFIX, QUEUE_PREFIX))
 NM_CONTENT = f"[keyfile]\nunmanaged-devices+={';'.join(_LINKS)}\n"
 
-# A link of ours, as names go.
+# An example of a link's name.
 _ONE = f"{PREFIX}0123456789a"
 _NO = frozenset({"no", "false", "0", "off", "n", "f"})
 _YES = frozenset({"yes", "true", "1", "on", "y", "t"})
@@ -53,11 +55,11 @@ def _networkd() -> Iterator[Finding]:
             code="networkd-interferes",
             severity="warning",
             subject="systemd-networkd",
-            text="systemd-networkd runs, and may remove routes and rules that it has not made: "
+            text="systemd-networkd runs, and may delete routes and rules that other programs made: "
             f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not set to no",
             next=f"write {NETWORKD_DROP_IN} with `[Network]` and "
             f"{', '.join(f'`{it}=no`' for it in _WANTED)}, and restart systemd-networkd",
-            fix=f"write {NETWORKD_DROP_IN}; it counts when systemd-networkd is started again",
+            fix=f"write {NETWORKD_DROP_IN}; it takes effect when systemd-networkd restarts",
         )
     file = _file_for_our_links()
     if file:
@@ -66,12 +68,12 @@ def _networkd() -> Iterator[Finding]:
             severity="warning",
             subject=file,
             text=f"systemd-networkd configures links of containers, since {file} matches their names",
-            next=f"leave names that begin with {PREFIX} out of its `[Match]`, and run `networkctl reload`",
+            next=f"exclude names that begin with {PREFIX} from its `[Match]`, and run `networkctl reload`",
         )
 
 
 def _systemd_files(name: str) -> list[str]:
-    """The first main file, and then drop-ins by name; of two of a name, the one in the better place."""
+    """Returns the main file, then drop-ins by name, each from the directory of highest precedence."""
     main = next((path for it in _SYSTEMD if os.path.exists(path := f"{it}/{name}")), None)
     drop_ins = {
         os.path.basename(path): path
@@ -82,7 +84,7 @@ def _systemd_files(name: str) -> list[str]:
 
 
 def _file_for_our_links() -> str:
-    """The first .network file that matches a link of ours, unless it leaves it alone."""
+    """Returns the first .network file that matches netloom's links; empty if it leaves them unmanaged."""
     files = {
         os.path.basename(path): path
         for directory in reversed(_SYSTEMD)
@@ -96,7 +98,7 @@ def _file_for_our_links() -> str:
 
 
 def _matches(match: dict[str, str]) -> bool:
-    """Only by its name: whatever else is asked for may be so or not."""
+    """Judges by the link's name: a section with other conditions, which may not hold, does not count."""
     if set(match) - {"Name", "Type", "Kind", "Driver"} or "Name" not in match:
         return False
     if match.get("Type", "ether") != "ether" or match.get("Kind", "veth") != "veth":
@@ -118,15 +120,15 @@ def _network_manager() -> Iterator[Finding]:
         code="networkmanager-interferes",
         severity="warning",
         subject="NetworkManager",
-        text=f"NetworkManager runs, and has not been told to leave links named {PREFIX}* alone",
+        text=f"NetworkManager runs, and its configuration does not exclude links named {PREFIX}*",
         next=f"write {NM_DROP_IN} with `[keyfile]` and `unmanaged-devices+={';'.join(_LINKS)}`, and run "
         "`systemctl reload NetworkManager`",
-        fix=f"write {NM_DROP_IN}; it counts after `systemctl reload NetworkManager`",
+        fix=f"write {NM_DROP_IN}; it takes effect after `systemctl reload NetworkManager`",
     )
 
 
 def _unmanaged(files: Iterable[str]) -> Iterator[str]:
-    """Lists of devices that it does not manage, by either of the two ways to say so."""
+    """Returns lists of unmanaged devices, from both kinds of sections that can have them."""
     for path in files:
         for key, value in _settings([path], "keyfile"):
             if key.rstrip("+") == "unmanaged-devices":
@@ -149,7 +151,7 @@ def _leaves_alone(devices: str) -> bool:
 
 
 def _settings(paths: Iterable[str], wanted: str) -> Iterator[tuple[str, str]]:
-    """Of one section; the later counts."""
+    """Returns the settings of one section; of several values of a key, the last counts."""
     for path in paths:
         section = ""
         for line in lines(path):
@@ -177,7 +179,7 @@ LEGACY = "legacy-iptables"
 
 
 def legacy_findings() -> Iterator[Finding]:
-    """A table that is empty and accepts everything is left behind by one `iptables-legacy -L`."""
+    """Ignores tables without rules: a single `iptables-legacy -L` creates them."""
     active = [it for it in tables() if it.rules != 0]
     for family, program in (("ip", "iptables-legacy"), ("ip6", "ip6tables-legacy")):
         names = [it.name for it in active if it.family == family]
@@ -188,7 +190,7 @@ def legacy_findings() -> Iterator[Finding]:
                 subject=program,
                 text=f"{program} rules are active and also apply to containers: "
                 f"{'table' if len(names) == 1 else 'tables'} {', '.join(names)}",
-                next=f"`{program}-save` shows them; let links named {PREFIX}* pass there, or move the rules "
+                next=f"`{program}-save` shows them; accept links named {PREFIX}* there, or move the rules "
                 "to nftables",
             )
 
@@ -209,7 +211,7 @@ def numbers() -> Iterator[int]:
 
 
 def arguments(process: int) -> list[str]:
-    """Of its command line; none of a kernel's thread, or of one that is gone."""
+    """Returns its command line; empty for a kernel thread, or if the process has ended."""
     try:
         with open(f"/proc/{process}/cmdline", "rb") as file:
             return [word.decode(errors="replace") for word in file.read(4096).split(b"\0")[:-1]]
@@ -218,7 +220,7 @@ def arguments(process: int) -> list[str]:
 
 
 def name(process: int) -> str:
-    """As the kernel has it: its first fifteen bytes."""
+    """Returns the kernel's name of the process: the first fifteen bytes of its command."""
     try:
         with open(f"/proc/{process}/comm", "rb") as file:
             return file.read().decode(errors="replace").rstrip("\n")
@@ -227,14 +229,14 @@ def name(process: int) -> str:
 
 
 def shown(process: int) -> str:
-    """For people: its number, and its command, shortened."""
+    """Returns its PID and its shortened command, for people."""
     command = " ".join(arguments(process)) or name(process)
     more = "…" if len(command) > _LONGEST else ""
     return f"process {process} ({command[:_LONGEST]}{more})" if command else f"process {process}"
 
 
 def runs_here(wanted: str) -> bool:
-    """Whether there is one of that name in this network namespace: in another, it manages other links."""
+    """Whether such a process runs in this network namespace: in another, it manages other links."""
     return any(name(process) == wanted[:15] and _is_here(process) for process in numbers())
 
 
@@ -244,15 +246,15 @@ def _is_here(process: int) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        return True  # not ours to look at, and so not to be ruled out
+        return True  # unreadable for this user, so it cannot be ruled out
 
 
-# How the kernel writes blanks, line breaks and backslashes of a path.
+# The kernel's spelling of blanks, line breaks and backslashes in a path.
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 class Holder(NamedTuple):
-    """`how` and `advice` are of one line, and can be shown; a command in them can be copied to a shell."""
+    """A process that holds a namespace. `how` and `advice` are single lines; commands in them are quoted."""
 
     process: int
     how: str
@@ -263,7 +265,7 @@ class Holder(NamedTuple):
 
 
 def holders(inodes: set[int], deadline: float) -> dict[int, list[Holder]]:
-    """By the number of the namespace. Of one that lives, no other has the number."""
+    """Returns holders by inode, which is unique among namespaces that exist."""
     found: dict[int, list[Holder]] = {inode: [] for inode in inodes}
     links = {f"net:[{inode}]": inode for inode in inodes}
     mount_namespaces: set[str] = set()
@@ -285,7 +287,7 @@ def holders(inodes: set[int], deadline: float) -> dict[int, list[Holder]]:
 
 
 def _shown_holder(process: int) -> str:
-    """On one line: whoever writes its command line could write a finding into ours."""
+    """Returns a single line: with line breaks in its command line, a process could forge findings."""
     return printable_line(shown(process))
 
 
@@ -298,7 +300,7 @@ def _held_by(process: int, links: dict[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _opened(process: int, links: dict[str, int]) -> set[str]:
-    """One that was opened by its place is shown with that, and known by its number alone."""
+    """Includes namespaces that were opened by a path: their link shows the path, so the inode decides."""
     found = set()
     for name in _names(f"/proc/{process}/fd"):
         target = _target(f"/proc/{process}/fd/{name}")
@@ -310,9 +312,9 @@ def _opened(process: int, links: dict[str, int]) -> set[str]:
 
 
 def _number(process: int, descriptor: str) -> set[str]:
-    """What a network namespace of that inode would be called; nothing if it is none."""
+    """Returns the link of a network namespace with the descriptor's inode; empty if it cannot be read."""
     try:
-        # Without touching the file itself, which may be on a disk that does not answer.
+        # Not by stat, since the file may be on a disk that does not answer.
         with open(f"/proc/{process}/fdinfo/{descriptor}", "rb") as file:
             inode = next((line.split()[1].decode() for line in file if line.startswith(b"ino:")), "")
     except OSError:

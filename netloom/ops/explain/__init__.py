@@ -1,1 +1,1 @@
-"""Why something is as it is: from the log of operations, the journal, the kernel, and what runtimes load."""
+"""Explains a name: from the log of operations, the journal, the kernel, and the files that runtimes load."""

@@ -1,8 +1,8 @@
 """Why the journal has nothing on a name: no runtime asked, or asked another network, or no agent ran.
 
-It tells what runtimes load on this machine, so that the first place to look has a name. And it finds a link
-that no journal has, as after one was lost: the name of a link follows from its attachment, so a container's
-whole name is enough while its network is configured.
+It says which networks runtimes of this machine load, as the first place to check. It also finds orphaned
+links, as after a journal was lost: a link's name follows from its attachment, so a container's full name is
+enough while its network is configured.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from ..runtimes.runtimes import runtimes
 from .explanation import Absence, Configuration, Explanation, Outage
 from .names import similar_to
 
-# What runtimes call the interfaces that they ask for: podman and containerd, and Multus.
+# Names that runtimes give to interfaces: podman and containerd, and Multus.
 _INTERFACES = (*(f"eth{number}" for number in range(8)), *(f"net{number}" for number in range(1, 8)))
 _TYPE = "netloom"
 _OUTAGES = 5
 _NO_FILES = (
     "`netloom up` makes a network that runtimes find. If one is configured elsewhere, give that directory "
-    "with --conf-dir; and see that the runtime looks there, and that CNI is switched on in it."
+    "with --conf-dir; check that the runtime reads that directory, and that it has CNI enabled."
 )
-# An agent that is well answers within a few milliseconds, and the person waits.
+# Seconds. A healthy agent answers within a few milliseconds, and a person waits.
 _PATIENCE = 0.1
 
 
@@ -68,7 +68,7 @@ def explain_absence(place: Place, word: str, ledger: Ledger | None) -> Explanati
 
 
 def _agent(socket: str) -> tuple[str, bool]:
-    """Why none answers, if none does; and whether nobody is there."""
+    """Returns why no agent answers, empty if one does; and whether none runs."""
     try:
         with Connection(socket, _PATIENCE):
             return "", False
@@ -86,7 +86,7 @@ def _outages(ledger: Ledger, socket: str, is_down: bool) -> list[Outage]:
 
 
 def _configurations(directory: str) -> list[Configuration]:
-    """In the order of containerd and CRI-O, which take the first file by name, whatever its ending."""
+    """Lists files in the order of containerd and CRI-O, which use the first by name, whatever its ending."""
     try:
         paths = config_files(directory, LISTS + SINGLE_PLUGINS)
     except CNIError as error:
@@ -107,7 +107,7 @@ def _summary(
     word: str, ledger: Ledger | None, since: float | None, found: Absence, lost: Sequence[search.Gap]
 ) -> str:
     if ledger is None:
-        return f"nothing is known of {word!r}: this machine has no journal of netloom"
+        return f"nothing is known about {word!r}: this machine has no journal of netloom"
     known = "the log of operations is empty" if since is None else f"the log begins at {shown(since)}"
     similar = f"; did you mean {' or '.join(found.similar)}?" if found.similar else ""
     missing = f", and {_missing(lost)}" if lost else ""
@@ -116,7 +116,7 @@ def _summary(
 
 def _missing(lost: Sequence[search.Gap]) -> str:
     spans = ", ".join(f"{it.operations} between {shown(it.began)} and {shown(it.ended)}" for it in lost)
-    return f"operations are missing that a full or broken disk did not take: {spans}"
+    return f"operations are missing that a full or broken disk did not store: {spans}"
 
 
 def _findings(
@@ -124,14 +124,14 @@ def _findings(
 ) -> Iterable[Finding]:
     yield _never(word, found, since, lost)
     if found.agent:
-        text = f"{found.agent}: what is asked now fails with code 11"
+        text = f"{found.agent}: requests fail with code 11"
         yield replace(not_answering("agent-not-running", text, place.socket), severity="warning")
     yield from plugin_places.of_installed(place.state_dir)
     yield from _of_files(place.conf_dir, found.configurations)
-    told = of_runtimes(place)
-    yield from told
+    reported = of_runtimes(place)
+    yield from reported
     for one in found.runtimes:
-        if one.note and not any(it.subject == one.name for it in told):
+        if one.note and not any(it.subject == one.name for it in reported):
             yield elsewhere(one.name, f"{one.name}: {one.note}", one.remedy or remedy_of("runtime-elsewhere"))
 
 
@@ -145,7 +145,7 @@ def _never(word: str, found: Absence, since: float | None, lost: Sequence[search
     else:
         what = f"network {first.network!r} with {', '.join(first.plugins)}"
         loads = f"the first file that runtimes find is {first.path} ({what})"
-    without = f"; {_without(found.outages)}: what was asked meanwhile is in no log" if found.outages else ""
+    without = f"; {_without(found.outages)}: requests of that time are in no log" if found.outages else ""
     missing = f"; {_missing(lost)}" if lost else ""
     return Finding(
         code="never-asked",
@@ -156,7 +156,7 @@ def _never(word: str, found: Absence, since: float | None, lost: Sequence[search
 
 
 def _without(outages: Sequence[Outage]) -> str:
-    """Not more than is known: one that was killed has not said when."""
+    """Describes outages. Of an agent that was killed, only the bounds of its end are known."""
     spans = [(shown(it.began), _until(it)) for it in outages if it.stopped]
     stopped = [
         f"for a moment at {began}" if began == ended else f"from {began} to {ended}" for began, ended in spans
@@ -188,7 +188,7 @@ def _of_files(directory: str, files: Sequence[Configuration]) -> Iterable[Findin
 def explain_orphan(
     word: str, ledger: Ledger | None, host: Namespace, networks: Iterable[str]
 ) -> Explanation | None:
-    """None if no such link is there."""
+    """Returns None if the host has no such link."""
     orphans = orphans_at(host, lambda ask: ask(ledger or empty()))
     link = host_link_of(word) or word
     found = {it: orphans[it] for it in (link, *_links_of(word, networks)) if it in orphans}
@@ -201,8 +201,8 @@ def explain_orphan(
         asked=word,
         kind="unknown",
         name=word,
-        summary=f"{word} {what}{addresses}, and the journal knows nothing of it: it was attached before the "
-        "journal was lost, or taken back",
+        summary=f"{word} {what}{addresses}, and the journal does not have it: it was attached before the "
+        "journal was lost, or replaced by an older copy",
         findings=list(findings_of(found)),
     )
 
@@ -213,7 +213,7 @@ def _links_of(word: str, networks: Iterable[str]) -> Iterator[str]:
         yield names_of(AttachmentKey(*named)).host_link
     elif len(named) == 2:
         yield from (names_of(AttachmentKey(*named, it)).host_link for it in _INTERFACES)
-    # A namespace that was attached by hand has named its container.
+    # Attached by hand, a container is named after its namespace.
     path = word if word.startswith("/") else f"/run/netns/{word}"
     for network in networks:
         for container in (word, container_id(path)):

@@ -1,4 +1,4 @@
-"""The story of an address: who has it, who had it and when, read from the log of operations."""
+"""The story of an address: who holds it, who held it and when, read from the log of operations."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from ...journal.search import AgentOutage
 from ...kernel import Namespace
 from ...networks.modes import next_hops
 from ...networks.names import SCOPE
-from ..inspect.attachment_state import Live, findings_of, look_at, refusals, refused_at, without_stale
+from ..inspect.attachment_state import Live, findings_of, live_state, refusals, refused_at, without_stale
 from ..inspect.listing import Queued
 from ..node.networks import NodeNetwork
 from .explanation import AddressState, AddressStory, AtMoment, Explanation, Tenure
 from .story import firewalls_of, present_of
 
-# A DEL that the runtime asked for, or one of the ways in which the agent gives an address back by itself.
+# A DEL of the runtime, and the operations by which the agent itself releases an address.
 _ENDS = frozenset({"DEL", "RELEASE", "REPLAY", "UNDO"})
-# Seconds. What is written down of a moment is rounded; a clock is set by a little.
+# Seconds: the rounding of recorded times, and small corrections of the clock.
 _ROUNDED, _LEEWAY = 0.001, 1.0
-# So long before its end an agent may have done what it had not written down yet.
+# Seconds before its end in which an agent may have done operations that it had not recorded yet.
 _UNWRITTEN = 2.0
 
 
 class _Case(NamedTuple):
-    """A tenure while it is put together; `latest`: when it was attached, or not later than that."""
+    """A tenure under construction; `latest`: the latest time at which it can have been attached."""
 
     tenure: Tenure
     latest: float
 
 
 def tenures_of(address: str, ledger: Ledger, row: Attachment | None) -> list[Tenure]:
-    """The oldest first. Who has it now is the journal's word, whatever the log says."""
+    """Returns tenures, the oldest first. The journal, not the log, decides who holds the address now."""
     found: list[_Case] = []
     operations = [it for it in ledger.operations_of_address(address) if not it.code]
     boots = [it for it in ledger.operations_of_node("START") if it.reason == "reboot"]
     for it in sorted([*operations, *boots], key=lambda it: it.id):
         if it.verb == "START":
-            found = [_ended(one, it.started, "the machine was booted anew") for one in found]
+            found = [_ended(one, it.started, "the machine was rebooted") for one in found]
         elif it.verb == "ADD" or it.verb in _ENDS:
             _take(found, it)
     return sorted((_lost(one.tenure) for one in _with_present(found, row)), key=_order)
@@ -55,7 +55,7 @@ def _take(found: list[_Case], it: Operation) -> None:
     attached = it.attached
     number = _same(found, it, attached)
     if number is None:
-        # An older line does not say it: then its ADD does, as nearly as it can.
+        # Lines of older versions lack `attached`; the time of their ADD is close to it.
         began = it.started if attached is None and it.verb == "ADD" else attached
         latest = it.started + it.duration / 1000 + _LEEWAY if attached is None else attached
         found.append(_Case(_begun(it, began), latest))
@@ -65,7 +65,7 @@ def _take(found: list[_Case], it: Operation) -> None:
 
 
 def _same(found: Sequence[_Case], it: Operation | Attachment, attached: float | None) -> int | None:
-    """Which of them is about the same attachment: the last of its key, unless that was another time."""
+    """Returns the index of the same attachment's tenure: the last of its key, unless its times differ."""
     keyed = [number for number, one in enumerate(found) if _key(one.tenure) == _key(it)]
     if not keyed:
         return None
@@ -102,16 +102,16 @@ def _begun(it: Operation | Attachment, began: float | None) -> Tenure:
 
 
 def _ended(it: _Case, at: float, how: str) -> _Case:
-    """A DEL that is done once more ends nothing."""
+    """A repeated DEL does not change the end."""
     tenure = it.tenure
     return it if tenure.ended is not None else it._replace(tenure=replace(tenure, ended=at, how=how))
 
 
 def _lost(it: Tenure) -> Tenure:
-    """One whose end nobody wrote down, as when an agent was killed before it could."""
+    """Marks a tenure whose end was not recorded, as when an agent was killed before it could."""
     if it.current or it.ended is not None:
         return it
-    return replace(it, how="it has it no more, and the log does not say since when")
+    return replace(it, how="it no longer has the address; the log does not say since when")
 
 
 def _order(it: Tenure) -> float:
@@ -130,7 +130,7 @@ def _how(it: Operation) -> str:
 def at_moment(
     at: float, tenures: Sequence[Tenure], since: float | None, outages: Sequence[AgentOutage]
 ) -> AtMoment:
-    """Who had it then. Where lines are missing, nobody is named who may not have had it."""
+    """Returns the holder at that time. Where the log has gaps, it names no uncertain holder as known."""
     for it in tenures:
         if (
             it.began is not None
@@ -139,12 +139,12 @@ def at_moment(
         ):
             return AtMoment(at, True, it)
     before = [it for it in tenures if _order(it) <= at]
-    if before and before[-1].ended is None:  # it had it before; nobody knows for how long
+    if before and before[-1].ended is None:  # the last holder, until an unknown time
         return AtMoment(at, False, before[-1], "the log does not have its end")
     following = next((it for it in tenures if _order(it) > at), None)
     if following is not None and following.began is None:
         return AtMoment(
-            at, False, None, f"the log has an end at {shown(_order(following))}, and no beginning"
+            at, False, None, f"the log has an end at {shown(_order(following))}, but no beginning"
         )
     if since is None or at < since:
         begins = "is empty" if since is None else f"begins at {shown(since)}"
@@ -159,7 +159,7 @@ def at_moment(
 
 
 class _Now(NamedTuple):
-    """What an address is, with the reason in words, until when it rests, and what is wrong with it."""
+    """The state of an address, the reason for people, the end of its rest, and findings."""
 
     state: AddressState
     reason: str = ""
@@ -183,7 +183,7 @@ def story_of(
     since = search.first_logged(ledger)
     state, reason, rests_until, of_orphan = _now(ip, ledger, host, networks, row)
     moment = None if at is None else at_moment(at, tenures, since, search.outages(ledger))
-    live = None if row is None else look_at(row, host)
+    live = None if row is None else live_state(row, host)
     return Explanation(
         asked=asked,
         kind="address",
@@ -229,13 +229,13 @@ def _now(
 ) -> _Now:
     covering = _covering(ip, networks)
     if row is not None:
-        return _Now("held", "" if covering else "it is of no pool that is configured now")
+        return _Now("held", "" if covering else "it is in no configured pool")
     if socket.inet_ntop(socket.AF_INET if len(ip) == 4 else socket.AF_INET6, ip) in next_hops():
-        return _Now("next hop", "containers send everything to it; the host answers for it on every link")
-    from ..node.host import look_at as look_at_host
+        return _Now("next hop", "containers send all packets to it; the host answers for it on every link")
+    from ..node.host import read_host
     from ..node.orphans import finding_of, orphans_at
 
-    found = look_at_host(host)
+    found = read_host(host)
     if ip in found.addresses:
         return _Now("host", "it is an address of this host, and no container gets it")
     if who := found.neighbour_with(ip):
@@ -255,7 +255,7 @@ def _now(
     left = 0.0 if released in (FREE, HELD) else released + rest - boottime()
     if left <= 0:
         return _Now("free")
-    return _Now("resting", "it was released, and rests before it is given again", time.time() + left)
+    return _Now("resting", "it was released, and rests before it is assigned again", time.time() + left)
 
 
 def _summary(
@@ -271,11 +271,11 @@ def _summary(
         "resting": "" if rests_until is None else f"resting until {shown(rests_until)}",
         "free": "free",
         "host": "this host's own",
-        "neighbour": "of a machine beside this host",
-        "orphaned": "of a container that the journal does not know",
+        "neighbour": "in use by a machine beside this host",
+        "orphaned": "in use by a container that is not in the journal",
         "next hop": "the next hop of every container",
-        "never given": "in a pool, and never given",
-        "outside": "of no pool of this node",
+        "never given": "in a pool, but never assigned",
+        "outside": "in no pool of this node",
     }[state]
     has_reason = reason and state in ("never given", "held", "orphaned", "neighbour")
     said = f"{address} is {now}" + (f": {reason}" if has_reason else "")
@@ -287,14 +287,14 @@ def _then(address: str, moment: AtMoment) -> str:
     if moment.holder is not None and moment.known:
         return f"at {at}, {address} was held by {named(moment.holder)}"
     if moment.holder is not None:
-        return f"before {at}, {address} was held by {named(moment.holder)}, and nobody knows until when"
+        return f"before {at}, {address} was held by {named(moment.holder)}; it is not known until when"
     if moment.known:
-        return f"at {at}, nobody had {address}"
+        return f"at {at}, {address} was not held"
     return f"who had {address} at {at} is not known: {moment.why}"
 
 
 def named(it: Tenure | Attachment) -> str:
-    """The pod, as people think of it, and the attachment."""
+    """Returns the pod's name and the attachment, for people."""
     pod = "/".join(filter(None, (it.namespace, it.pod)))
     key = f"{it.network}/{it.container_id}/{it.ifname}"
     return f"{pod} ({key})" if pod else key

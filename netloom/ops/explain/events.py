@@ -1,7 +1,7 @@
-"""The log of operations: each as programs and people get it, and the log as it grows.
+"""The log of operations: events for programs and people, and a stream of new ones.
 
-A stream opens the journal for every read. So it never keeps the agent from checkpointing the WAL, and reads a
-file that was replaced, or has another version, as what it is now.
+A stream opens the journal for every read. So it never keeps the agent from checkpointing the WAL, and notices
+when the file was replaced or migrated.
 """
 
 from __future__ import annotations
@@ -20,56 +20,56 @@ from ..control.asking import settle
 from ..errors import OperationFailed
 from ..journals.reading import journal_path, ledger
 
-# Of operations that are read at a time.
+# Number of operations in one read.
 _BATCH = 1000
 
 
 class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containerID", "ifname": "ifName"}):
     """One operation: a verb that a runtime asked for, or what the agent did by itself."""
 
-    id: Annotated[int, Meta(description="its number; later ones have higher numbers")]
+    id: Annotated[int, Meta(description="its number; later operations have higher numbers")]
     verb: Annotated[
         str,
         Meta(
-            description="of CNI: `ADD`, `DEL`, `CHECK`, `GC`, `STATUS`; of the agent itself: `START`, "
+            description="a CNI verb: `ADD`, `DEL`, `CHECK`, `GC`, `STATUS`; or of the agent itself: `START`, "
             "`STOP`, `REPAIR`, `TABLE`, `RELEASE`, `REPLAY`, `UNDO`, `RESTORE`"
         ),
     ]
-    network: Annotated[str, Meta(description="the network's name; empty if it is about none")]
-    container_id: Annotated[str, Meta(description="the container; empty if it is about none")]
+    network: Annotated[str, Meta(description="the network's name; empty if it concerns none")]
+    container_id: Annotated[str, Meta(description="the container; empty if it concerns none")]
     ifname: Annotated[str, Meta(description="the container's interface")]
-    namespace: Annotated[str, Meta(description="the pod's namespace, if the runtime said it")]
-    pod: Annotated[str, Meta(description="the pod's name, if the runtime said it")]
+    namespace: Annotated[str, Meta(description="the pod's namespace, if the runtime sent it")]
+    pod: Annotated[str, Meta(description="the pod's name, if the runtime sent it")]
     netns: Annotated[str, Meta(description="path of the container's network namespace")]
     addresses: Annotated[list[str], Meta(description="addresses that the attachment has, or had")]
     attached: Annotated[
         float | None,
         Meta(
-            description="since when the attachment was there, in seconds since 1970; null: not known, or none"
+            description="when the attachment was made, in seconds since 1970; null: unknown, or no attachment"
         ),
     ] = None
     started: Annotated[float, Meta(description="when it began, in seconds since 1970")]
-    duration: Annotated[float, Meta(description="milliseconds that it took")]
-    phases: Annotated[dict[str, float], Meta(description="milliseconds of each part of it, in their order")]
+    duration: Annotated[float, Meta(description="duration in milliseconds")]
+    phases: Annotated[dict[str, float], Meta(description="milliseconds of each phase, in their order")]
     code: Annotated[int, Meta(description="0, or the code of the error that it ended with")]
-    error: Annotated[str, Meta(description="that error in words; empty if it went well")]
+    error: Annotated[str, Meta(description="text of that error; empty if it succeeded")]
     caller: Annotated[str, Meta(description="the process that ran the plugin, as in `containerd[812]`")]
-    details: Annotated[str, Meta(description="what the agent did, if it did it by itself")]
+    details: Annotated[str, Meta(description="what the agent did, if it acted by itself")]
     heartbeat: Annotated[
         float | None,
         Meta(
             description="of a `START`: when the previous agent was last alive, in seconds since 1970, if it "
-            "did not shut down cleanly; else null"
+            "did not shut down cleanly; otherwise null"
         ),
     ] = None
     reason: Annotated[
         str,
         Meta(
             description="of a `STOP`: `handover` if another agent took over; of a `START`: `reboot` if "
-            "attachments of another boot were released; else empty"
+            "attachments of another boot were released; otherwise empty"
         ),
     ] = ""
-    trace: Annotated[str, Meta(description="the caller's W3C trace context, if it gave one")]
+    trace: Annotated[str, Meta(description="the caller's W3C trace context, if it sent one")]
 
     @property
     def failed(self) -> bool:
@@ -102,7 +102,7 @@ def event_of(it: Operation) -> Event:
 
 
 def pod_of(it: Event) -> str:
-    """podman has pods without namespaces."""
+    """Returns the pod's name with its namespace, if it has one; podman's pods have none."""
     return "/".join(filter(None, (it.namespace, it.pod)))
 
 
@@ -113,7 +113,7 @@ def outcome_of(it: Event) -> str:
 
 
 def details_of(it: Event) -> str:
-    """For people, with times in the zone of this machine."""
+    """Returns details for people, with times in this machine's time zone."""
     if it.heartbeat is None:
         return it.details
     last = shown(it.heartbeat, precise=True)
@@ -121,7 +121,7 @@ def details_of(it: Event) -> str:
 
 
 def took(milliseconds: float) -> str:
-    """As people say it.
+    """Returns a duration for people.
 
     >>> took(0.042), took(2.349), took(151.2), took(2500.0)
     ('0.04 ms', '2.3 ms', '151 ms', '2.5 s')
@@ -134,7 +134,7 @@ def took(milliseconds: float) -> str:
 
 
 class EventFilter(NamedTuple):
-    """Which operations; no verbs are all."""
+    """Selects operations; an empty `verbs` selects all verbs."""
 
     verbs: frozenset[str] = frozenset()
     failed: bool = False
@@ -149,43 +149,43 @@ class EventFilter(NamedTuple):
 
 
 class Stream:
-    def __init__(self, place: Place, tell: Callable[[str], None]) -> None:
-        """`tell` is told what keeps it from reading, once, in words that may be of others."""
+    def __init__(self, place: Place, notify: Callable[[str], None]) -> None:
+        """`notify` receives each reason why the journal cannot be read once; it may have text of others."""
         self._place = place
-        self._tell = tell
+        self._notify = notify
         self._last = 0
         self._file: tuple[int, int] | None = None
-        # What was said of it already, while it could not be read.
-        self._trouble = ""
+        # The last reason that was passed to `notify`.
+        self._reported = ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing at all at the first look."""
+        """Whether the journal had no operation when it was first read."""
         return self._last == 0
 
     def before(self, wanted: EventFilter, limit: int | None) -> list[Event]:
-        """Those that were: the last so many of them, or all, also those that were just answered."""
+        """Returns past operations: the last `limit`, or all, including those that were just answered."""
         behind = settle(self._place.socket)
         if behind:
-            self._tell(behind)
+            self._notify(behind)
         with ledger(self._place) as journal:
             self._file = self._identity()
-            if journal is None:  # for who follows, it may come
+            if journal is None:  # it may appear while the log is followed
                 return []
             self._last = journal.last_operation()
             return [event_of(it) for it in _backwards(journal, self._last, wanted, limit)][::-1]
 
     def since(self, wanted: EventFilter) -> Iterator[Event]:
-        """Those that came since the last look."""
+        """Yields operations that are newer than the last read."""
         try:
             for it in self._news():
                 if wanted.has(it):
                     yield event_of(it)
         except OperationFailed as error:
-            # An agent that starts anew, or somebody who puts a backup back, will end it.
-            if str(error) != self._trouble:
-                self._tell(f"waiting: {error}")
-            self._trouble = str(error)
+            # It ends when an agent starts, or a backup is restored.
+            if str(error) != self._reported:
+                self._notify(f"waiting: {error}")
+            self._reported = str(error)
 
     def _news(self) -> Iterator[Operation]:
         with ledger(self._place) as journal:
@@ -193,15 +193,15 @@ class Stream:
             if journal is None:
                 return
             if file != self._file or journal.last_operation() < self._last:
-                # Another journal is in its place, whose numbers begin anew.
+                # Another journal took its place, and numbers start again.
                 if self._file is not None:
-                    self._tell("the journal was replaced: another log begins")
+                    self._notify("the journal was replaced: another log begins")
                 self._file, self._last = file, 0
-            self._trouble = ""
+            self._reported = ""
             while some := journal.operations_after(self._last, _BATCH):
                 lost = some[0].id - self._last - 1
                 if self._last and lost > 0:
-                    self._tell(f"{lost} events were dropped from the log before they could be read")
+                    self._notify(f"{lost} events were dropped from the log before they could be read")
                 self._last = some[-1].id
                 yield from some
 
@@ -214,7 +214,7 @@ class Stream:
 
 
 def _backwards(journal: Ledger, last: int, wanted: EventFilter, limit: int | None) -> Iterator[Operation]:
-    """The latest first, and no further than needed: to read all of a full log takes a quarter of a second."""
+    """Yields operations, the latest first, and reads no more than needed: all of a full log take 0.25 s."""
     left = inf if limit is None else limit
     while last > 0 and left > 0:
         first = max(last - _BATCH, 0)

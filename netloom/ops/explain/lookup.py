@@ -1,4 +1,4 @@
-"""Finds what a name stands for, and explains it: a code, an address, something attached, or nothing known."""
+"""Finds what a name stands for, and explains it: a code, an address, an attachment, or an unknown name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ...journal import Operation
     from ..node.networks import NodeNetwork
 
-# Seconds by which the clock of the person who asks may be ahead.
+# Seconds by which the clock of the person's machine may be ahead.
 _LEEWAY = 1.0
-# Many firewalls keep containers from the host on purpose: of these, only errors count.
+# Many firewalls keep containers from the host on purpose, so only errors of this code count.
 _FOREIGN_DROP = "foreign-drop"
 
 
 def explain(
     place: Place, name: str, *, at: float | None, limit: int, warn: Callable[[str], None]
 ) -> Explanation:
-    """`at` is for addresses alone; `limit` is how many operations the answer has."""
+    """Explains `name`. `at` is only for addresses; `limit` is the largest number of operations."""
     name = name.strip()
     if not name:
         raise UsageError("NAME is empty", "give a container, a pod, an address or a code")
@@ -45,14 +45,14 @@ def explain(
     if at is not None and at > time.time() + _LEEWAY:
         raise UsageError(f"--at {shown(at)} is in the future", "give a time in the past")
     behind = settle(place.socket)
-    # The agent still has the operations that the disk did not take.
+    # The agent still has the operations that it could not write to the disk.
     lacking = unwritten(place.socket) if behind else []
     found = _explain_name(place, name, at, limit, lacking, warn)
     return replace(found, behind=behind) if behind else found
 
 
 def is_wrong(it: Explanation) -> bool:
-    """Whether it tells of a problem, or could not answer."""
+    """Whether it reports a problem, or could not answer."""
     unanswered = it.address is not None and it.address.at is not None and not it.address.at.known
     return unanswered or any(one.code != _FOREIGN_DROP or one.severity == "error" for one in it.findings)
 
@@ -75,7 +75,7 @@ def _explain_name(
     ip = packed_ip(name)
     if ip is None and at is not None:
         raise UsageError(
-            f"--at is for an address, and {name!r} is none", "leave --at out, or give an address"
+            f"--at needs an address, and {name!r} is not one", "leave --at out, or give an address"
         )
     with ledger(place) as written, Namespace.own() as host:
         journal = written
@@ -102,7 +102,7 @@ def _explain_name(
 
 
 def _networks(place: Place, warn: Callable[[str], None]) -> list[NodeNetwork]:
-    """Those that can be read. The journal knows who has an address without them."""
+    """Returns readable networks. Without any, the journal still knows who holds an address."""
     from ...cni import CNIError
     from ..node.networks import node_networks
 

@@ -1,7 +1,7 @@
-"""What people mean by a word: a container, a pod, a namespace, an interface, a link of the host.
+"""Finds what a word stands for: a container, a pod, a namespace, an interface, a link of the host.
 
-Whatever `netloom ls` shows of an attachment names it. A word that fits several is not guessed at: they are
-listed.
+Everything that `netloom ls` shows of an attachment names it. For a word that fits several, the error lists
+them: it never guesses.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Kind: TypeAlias = Literal["container", "pod", "namespace", "attachment"]
 _LINK = re.compile(r"(?:loom|lque)[0-9a-f]{11}")
 _SHOWN = 10
 _SIMILAR = 5
-# Of names that are compared letter by letter: the latest.
+# The number of names that are compared letter by letter: the latest.
 _MOST = 500
 _ALIKE = 0.6
-# What may be a code that was misspelt; and how much of it must be right, since pods have such names, too.
+# A word that may be a misspelt code; and how similar it must be, since pods have such names, too.
 _CODE = re.compile(r"\d{1,3}|[a-z]+(?:-[a-z]+)+")
 _ALIKE_CODE = 0.75
-# A beginning that both have, of which somebody may have copied the rest wrong.
+# Length of a common beginning, after which a copied name may be wrong.
 _COMMON = 4
 
 Keys: TypeAlias = frozenset[AttachmentKey]
-# The attachments that a word means; None if it means none, or may mean several.
+# Returns the attachments that a word means; None if it means none, or is ambiguous.
 Means: TypeAlias = Callable[[str], Keys | None]
 
 
 class Subject(NamedTuple):
-    """`name` is what names it beyond doubt; `names` are its attachments, the latest last."""
+    """What a word means: `name` is its unambiguous name, `names` are its attachments, the latest last."""
 
     kind: Kind
     name: str
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
 
 
 class _Several(Exception):
-    """A word that may mean each of them."""
+    """Raised for a word that may mean each of the candidates."""
 
     def __init__(self, candidates: Sequence[Subject]) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _Several(Exception):
 
 
 def subject_of(ledger: Ledger, word: str, *, log: bool = True) -> Subject | None:
-    """What a word means; None if nobody has that name. Without `log`, attachments that are there alone."""
+    """Returns what a word means; None if nothing has that name. Without `log`, only current attachments."""
     try:
         return _meant(ledger, word, log)
     except _Several as several:
@@ -93,7 +93,7 @@ def _meant(ledger: Ledger, word: str, log: bool) -> Subject | None:
 
 
 def rows_of(ledger: Ledger, word: str) -> list[Attachment]:
-    """The attachments that a word means, an address among the words; the oldest first."""
+    """Returns the attachments that a word means, which may be an address; the oldest first."""
     ip = packed_ip(word)
     if ip is not None:
         holders = [number for _, held, number in ledger.held() if held == ip]
@@ -104,7 +104,7 @@ def rows_of(ledger: Ledger, word: str) -> list[Attachment]:
 
 
 def packed_ip(word: str) -> bytes | None:
-    """An address of either family, with or without a prefix length or brackets; None if it is none."""
+    """Parses an address of either family, with or without prefix length or brackets; None: not an address."""
     text = word.partition("/")[0].strip("[]")
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
@@ -121,7 +121,7 @@ def _of_key(ledger: Ledger, parts: Sequence[str], log: bool) -> Subject | None:
 
 
 def _of_network(ledger: Ledger, parts: Sequence[str], log: bool) -> list[Subject | None]:
-    """A container of a network, by the beginning of its ID."""
+    """Finds a container of a network by the beginning of its ID."""
     network, beginning = parts
     found = search.named(ledger, beginning, log=log) if network and beginning else []
     there = [it for it in found if it.network == network and it.container_id.startswith(beginning)]
@@ -130,7 +130,7 @@ def _of_network(ledger: Ledger, parts: Sequence[str], log: bool) -> list[Subject
 
 
 def _of_link(ledger: Ledger, word: str, log: bool) -> Subject | None:
-    """Names of links follow from the key: one that is gone had the same, but for a rare second attempt."""
+    """Finds past attachments, too: a link's name follows from the key, but for a rare second attempt."""
     if not _LINK.fullmatch(word):
         return None
     from ...networks.names import PREFIX, names_of
@@ -145,7 +145,7 @@ def _of_link(ledger: Ledger, word: str, log: bool) -> Subject | None:
 
 
 def _of_word(ledger: Ledger, word: str, log: bool) -> Subject | None:
-    """A whole name of whatever kind goes before the beginning of an ID."""
+    """Prefers a full name of any kind to the beginning of an ID."""
     netns = [f"{directory}/{word}" for directory in DIRECTORIES]
     found = search.named(ledger, word, netns, log=log) if word else []
     whole = [
@@ -184,14 +184,14 @@ def _each(found: Iterable[Named], kind: Kind, name_of: Callable[[Named], str]) -
 
 
 def _only(found: Iterable[Subject | None]) -> Subject | None:
-    """The one that there is; several names of the same attachments are one."""
+    """Returns the only candidate; several names of the same attachments are one."""
     candidates: dict[frozenset[AttachmentKey], Subject] = {}
     for it in found:
         if it is not None:
             candidates.setdefault(it.keys, it)
     if not candidates:
         return None
-    # One that has all of the others' is named by the whole of it, as a pod whose ID is its name.
+    # One that includes the attachments of all others stands for them, as a pod whose ID is its name.
     widest = max(candidates.values(), key=lambda it: len(it.keys))
     if all(keys <= widest.keys for keys in candidates):
         return widest
@@ -207,7 +207,7 @@ def ambiguous(word: str, candidates: Sequence[Subject], means: Means) -> Ambiguo
 
 
 def _picks(it: Subject, means: Means) -> list[Pick]:
-    """One for all of it; or one for each of its containers, the latest first."""
+    """Yields one word for the whole candidate, or one for each of its containers, the latest first."""
     whole = _word_for(it.keys, (it.name,), means)
     if whole:
         return [Pick(whole, it.kind if whole == it.name else f"{it.kind} {it.name}")]
@@ -227,18 +227,18 @@ def _of_container(it: Subject, container: str, means: Means) -> Iterator[Pick]:
 
 
 def _word_for(keys: Keys, words: Sequence[str], means: Means) -> str:
-    """The first that means these and nothing else; empty if none does."""
+    """Returns the first word that means exactly these attachments; empty if there is none."""
     return next((it for it in words if not _means_something_else(it) and means(it) == keys), "")
 
 
 def _means_something_else(word: str) -> bool:
-    """Codes and addresses are words, too, and are looked for first."""
+    """Whether a word is a code or an address, which `explain` tries first."""
 
     return entry(word.lower()) is not None or packed_ip(word) is not None
 
 
 def similar_to(word: str, ledger: Ledger | None) -> list[str]:
-    """Of a name that several have, the words that mean one of them: nobody is sent in circles."""
+    """Suggests similar names. For an ambiguous one, it suggests words that work instead."""
     found: dict[str, None] = {}
     for it in _alike(word, ledger):
         try:
@@ -251,12 +251,12 @@ def similar_to(word: str, ledger: Ledger | None) -> list[str]:
 
 
 def _alike(word: str, ledger: Ledger | None) -> list[str]:
-    """Names of what is or was attached, and codes, that look like the word."""
+    """Returns similar names of past and current attachments, and codes."""
     from difflib import get_close_matches
 
     containers: dict[str, None] = {}
     names: dict[str, None] = {}
-    # Of a namespace that has this very name somewhere else, the path tells which.
+    # Paths of namespaces with exactly this name in other directories.
     elsewhere: dict[str, None] = {}
     for it in [] if ledger is None else search.alike(ledger, word):
         containers[it.container_id] = None
@@ -274,13 +274,13 @@ def _alike(word: str, ledger: Ledger | None) -> list[str]:
 
 
 def _with_common_beginning(word: str, names: Iterable[str]) -> list[str]:
-    """Those that have most of it."""
+    """Returns the names that share the longest beginning with the word."""
     lengths = {it: _common(word, it) for it in names}
     longest = max(lengths.values(), default=0)
     return [it for it, length in lengths.items() if length == longest] if longest >= _COMMON else []
 
 
 def _common(one: str, other: str) -> int:
-    """How many letters both begin with."""
+    """Returns the length of the common beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -1,4 +1,4 @@
-"""The story of a container, a pod or an interface: what was asked, what came of it, and how it is now."""
+"""The story of a container, a pod or an interface: its operations, their outcome, and its state now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..inspect.attachment_state import (
     Live,
     findings_of,
     findings_of_table,
-    look_at,
+    live_state,
     refusals,
     refused_at,
     without_stale,
@@ -34,11 +34,11 @@ _GONE = {
     "DEL": "detached",
     "RELEASE": "released by the agent",
     "REPLAY": "detached, by a DEL that had waited for the agent",
-    "UNDO": "taken away by the agent, since it was unfinished",
+    "UNDO": "removed by the agent, since it was unfinished",
 }
-# Of the node's own events, those that may have to do with a failure.
+# Seconds around a failure in which events of the node may be its cause.
 _NEAR = 30.0
-# Seconds. Judging firewalls for longer is left to `netloom doctor`.
+# Seconds to judge firewalls; `netloom doctor` takes longer if needed.
 _LONGEST = 1.0
 
 
@@ -46,27 +46,27 @@ def story_of(
     asked: str, subject: Subject, ledger: Ledger, host: Namespace, dels: Sequence[Queued], limit: int
 ) -> Explanation:
     rows = [row for key in subject.keys if (row := ledger.find(key)) is not None]
-    looked = [(row, look_at(row, host)) for row in sorted(rows, key=lambda row: row.id)]
-    refused = (refused_at(host) if looked else None) or {}
+    compared = [(row, live_state(row, host)) for row in sorted(rows, key=lambda row: row.id)]
+    refused = (refused_at(host) if compared else None) or {}
     operations = _operations(subject, ledger)
     own = [
-        *(findings_of_table(host) if looked else ()),
-        *(it for row, live in looked for it in without_stale(findings_of(row, live), [row], dels)),
-        *(finding for row, _ in looked for finding in refusals(row, refused.get(row.host_link))),
-        *_queued([row for row, _ in looked if is_queued(row, dels)]),
-        *_failures(operations, {row.key for row, _ in looked}),
+        *(findings_of_table(host) if compared else ()),
+        *(it for row, live in compared for it in without_stale(findings_of(row, live), [row], dels)),
+        *(finding for row, _ in compared for finding in refusals(row, refused.get(row.host_link))),
+        *_queued([row for row, _ in compared if is_queued(row, dels)]),
+        *_failures(operations, {row.key for row, _ in compared}),
     ]
     findings = [
         *own,
-        *(it for row, live in looked if live.has_link for it in firewalls_of(row, ledger, host)),
+        *(it for row, live in compared if live.has_link for it in firewalls_of(row, ledger, host)),
     ]
     shown_operations = operations[max(len(operations) - limit, 0) :]
     return Explanation(
         asked=asked,
         kind=subject.kind,
         name=subject.name,
-        summary=_summary(looked, operations, own),
-        attachments=[present_of(row, live, dels) for row, live in looked],
+        summary=_summary(compared, operations, own),
+        attachments=[present_of(row, live, dels) for row, live in compared],
         operations=shown_operations,
         omitted=len(operations) - len(shown_operations),
         findings=findings,
@@ -99,7 +99,7 @@ def present_of(row: Attachment, live: Live, dels: Sequence[Queued]) -> Present:
 
 
 def _operations(subject: Subject, ledger: Ledger) -> list[Event]:
-    """All that the log has of it, the oldest first, with what befell the node around a failure."""
+    """Returns its operations, the oldest first, and events of the node around a failure."""
     if subject.kind == "pod":
         namespace, _, pod = subject.name.rpartition("/")
         found = ledger.operations_of_pod(pod, namespace)
@@ -124,7 +124,7 @@ def _queued(rows: Iterable[Attachment]) -> Iterable[Finding]:
 
 
 def _failures(operations: Sequence[Event], attached: set[AttachmentKey]) -> Iterable[Finding]:
-    """Of each interface, if what was asked last has failed. A DEL after a failed ADD only cleans up."""
+    """Reports interfaces whose last ADD or DEL failed. A DEL after a failed ADD only cleans up."""
     last: dict[tuple[str, str], Event] = {}
     for it in operations:
         before = last.get((it.network, it.ifname))
@@ -145,41 +145,41 @@ def _failure(it: Event, key: str) -> Finding:
     return Finding(
         code="add-failed" if it.verb == "ADD" else "del-failed",
         text=text,
-        next=advice or ("look at the agent's log" if page is None else page.remedy),
+        next=advice or ("read the agent's log" if page is None else page.remedy),
         subject=key,
     )
 
 
 def _summary(
-    looked: Sequence[tuple[Attachment, Live]], operations: Sequence[Event], findings: Sequence[Finding]
+    compared: Sequence[tuple[Attachment, Live]], operations: Sequence[Event], findings: Sequence[Finding]
 ) -> str:
-    if looked:
-        parts = [_attached(row, live) for row, live in looked]
+    if compared:
+        parts = [_attached(row, live) for row, live in compared]
         return f"{'; '.join(parts)}{'' if findings else ', as planned'}"
     if any(it.code == "add-failed" for it in findings):
         return "not attached: the last ADD failed"
-    # What is about an attachment knows its addresses: not a DEL that found nothing.
+    # Operations on an attachment have its addresses; a DEL that found nothing has none.
     seen = [it for it in operations if it.addresses and not it.failed]
     if not seen:
-        return "not attached, and never was since the log begins"
+        return "not attached, and never was since the log began"
     last = seen[-1]
     if last.verb not in _GONE:
         after = f"{last.verb} at {shown(last.started)}"
-        return f"not attached any more; the log does not say since when: its last line is {after}"
+        return f"no longer attached; the log does not say since when: its last line is {after}"
     by = f", asked by {last.caller}" if last.caller else ""
-    return f"not attached any more: {_GONE[last.verb]} at {shown(last.started)}{by}"
+    return f"no longer attached: {_GONE[last.verb]} at {shown(last.started)}{by}"
 
 
 def _attached(row: Attachment, live: Live) -> str:
     if row.state != "committed":
-        return f"half made or half gone on {row.network} as {row.ifname} ({row.state})"
+        return f"partly attached to {row.network} as {row.ifname} ({row.state})"
     addresses = ", ".join(addresses_of(row.result)) or "no address"
-    how = "" if live.namespace == "there" else " (its namespace is gone)"
+    how = "" if live.namespace == "there" else " (its namespace was deleted)"
     return f"attached to {row.network} as {row.ifname} with {addresses} since {shown(row.created_at)}{how}"
 
 
 def firewalls_of(row: Attachment, ledger: Ledger, host: Namespace) -> list[Finding]:
-    """Of its own addresses and its own link, in the words of `doctor`."""
+    """Judges firewalls for its own addresses and link, with the findings of `doctor`."""
     addresses = [(f"{it}/{128 if ':' in it else 32}", False) for it in addresses_of(row.result)]
     has_ports = any(number == row.id for number, _ in ledger.ports())
     try:

@@ -1,1 +1,1 @@
-"""Firewalls of others on a node: whether they drop what containers need, and what opens them."""
+"""Other firewalls on a node: whether they drop traffic that containers need, and what opens them."""

@@ -45,7 +45,7 @@ Family: TypeAlias = Literal[4, 6]
 # Any two links of containers. No link of the host has such an index.
 CONTAINERS = f"{PREFIX}*"
 _ONE, _OTHER = PacketLink(f"{PREFIX}00000000001", 0x7FFFFFF1), PacketLink(f"{PREFIX}00000000002", 0x7FFFFFF2)
-# Root servers: their addresses are nobody's own.
+# Root servers: no host and no container has their addresses.
 _FAR_AWAY: Mapping[Family, str] = {4: "198.41.0.4", 6: "2001:503:ba3e::2:30"}
 _LENT: Mapping[Family, str] = {4: HOST4, 6: HOST6}
 _SOCKET_FAMILIES: Mapping[Family, int] = {4: 2, 6: 10}
@@ -55,12 +55,12 @@ FORWARDED: tuple[Hook, ...] = ("ingress", "prerouting", "forward", "postrouting"
 TO_HOST: tuple[Hook, ...] = ("ingress", "prerouting", "input")
 FROM_HOST: tuple[Hook, ...] = ("output", "postrouting", "egress")
 
-# Priorities at which the kernel begins to track connections, and at which addresses are translated.
+# Priorities at which the kernel starts to track connections, and at which it translates addresses.
 _TRACKED, _DNAT, _SNAT = -200, -95, 100
 
 
 class Traffic(Struct, frozen=True):
-    """A kind of traffic. `severity` is that of a firewall that drops all of it."""
+    """A kind of traffic. `severity` is that of a finding about a firewall that drops all of it."""
 
     what: str
     severity: Severity
@@ -78,10 +78,10 @@ ASKED_ARP = Traffic("ARP from the gateway to the host", "error")
 
 
 class Flow(Struct, frozen=True, kw_only=True):
-    """Packets of one kind and one direction. `pool` is what people know the containers by.
+    """Packets of one kind and one direction. `pool` names the containers for people.
 
-    `arrives_for` is the destination before it is translated, and `leaves_from` the source afterwards; None is
-    as it was. `links` are the containers' links, as a pattern of nft.
+    `arrives_for` is the destination before translation, and `leaves_from` the source after it; None if the
+    kernel does not translate it. `links` are the containers' links, as a pattern of nft.
     """
 
     traffic: Traffic
@@ -102,12 +102,12 @@ class Flow(Struct, frozen=True, kw_only=True):
     nat: int = 0
     arrives_for: Field | None = None
     leaves_from: Field | None = None
-    # What the host sends to a host port is for the loopback until it is translated, and `output` sees that.
+    # Until translation, packets of the host to a host port are for the loopback, which `output` sees.
     through: PacketLink | None = None
     links: str = CONTAINERS
 
     def at(self, hook: Hook, priority: int) -> Packet:
-        """As a chain sees it that has this priority at a hook."""
+        """Returns the packet as a chain with this priority at a hook sees it."""
         source, destination, destination_type = self.source, self.destination, self.destination_type
         oif = self.through or self.oif if hook == "output" else self.oif
         is_before = hook == "ingress" or (hook in ("prerouting", "output") and priority < _DNAT)
@@ -136,9 +136,9 @@ class Flow(Struct, frozen=True, kw_only=True):
         )
 
     def at_link(self, base: BaseChain, links: Sequence[PacketLink]) -> Iterator[Flow]:
-        """As it enters or leaves by each link of a chain of `ingress` or `egress`; nothing by other links.
+        """Yields the flow for each link of an `ingress` or `egress` chain by which it can enter or leave.
 
-        `links` are those of the host. What a container of any link sends may be sent by each of them.
+        `links` are those of the host. A flow of any container can use each of the containers' links.
         """
         end = "iif" if base.hook == "ingress" else "oif"
         own: PacketLink | None = getattr(self, end)
@@ -153,7 +153,7 @@ class Flow(Struct, frozen=True, kw_only=True):
 
     @property
     def resolves(self) -> bool:
-        """Whether it is about neighbours on the uplink, and not of containers."""
+        """Whether it resolves neighbours on the uplink, and does not involve containers."""
         return self.traffic in (ASKING, ASKED, ASKING_ARP, ASKED_ARP)
 
     @property
@@ -165,7 +165,7 @@ class Flow(Struct, frozen=True, kw_only=True):
         return UNTRACKED if self.resolves else ESTABLISHED if self.is_reply else NEW
 
     def answered(self) -> Flow:
-        """What comes back. A connection that was translated is so in both directions."""
+        """Returns the answers. The kernel translates a connection in both directions."""
         back = {"input": FROM_HOST, "output": TO_HOST}
         hooks = next((back[it] for it in self.hooks if it in back), FORWARDED)
         return Flow(
@@ -194,11 +194,11 @@ _ANSWERS = {8: 0, 128: 129}
 
 
 class Around(Struct, frozen=True):
-    """What of a node decides which traffic there is.
+    """The facts of a node that determine which traffic it has.
 
-    `pools` are CIDRs with whether containers of them may talk to each other; `has_ports` is whether a
-    container has a host port. `gateways` are those of the uplinks on which neighbours have to be resolved,
-    and empty where the default route has none.
+    `pools` are CIDRs, with whether their containers may talk to each other; `has_ports` is whether a
+    container has a host port. `gateways` are those of uplinks on which neighbours have to be resolved; empty
+    if the default route has none.
     """
 
     pools: tuple[tuple[str, bool], ...]
@@ -209,7 +209,7 @@ class Around(Struct, frozen=True):
 
 
 def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: bool) -> Around:
-    """`pools` are CIDRs, with whether their networks keep containers apart."""
+    """Reads these facts. `pools` are CIDRs, with whether their networks isolate containers."""
     shared: dict[str, bool] = {}
     for cidr, keeps_apart in pools:
         shared[cidr] = shared.get(cidr, False) or not keeps_apart
@@ -225,7 +225,7 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
                 if resolves:
                     gateway = gateway_of(host, _SOCKET_FAMILIES[family], way.index)
                     gateways.append((family, "" if gateway is None else ip_text(gateway)))
-            except Refused:  # it went meanwhile
+            except Refused:  # it was deleted meanwhile
                 continue
     return Around(
         pools=tuple(sorted(shared.items())),
@@ -237,7 +237,7 @@ def around(host: Namespace, pools: Iterable[tuple[str, bool]], *, has_ports: boo
 
 
 def _link(host: Namespace, name: str) -> tuple[PacketLink, bool]:
-    """With whether neighbours have to be resolved on it."""
+    """Returns the link, and whether neighbours have to be resolved on it."""
     answer = host.route.ask(link.GET, link.get_by_name(name))
     if answer is None:
         raise Refused(errno.ENODEV, context=f"link {name}")
@@ -246,13 +246,13 @@ def _link(host: Namespace, name: str) -> tuple[PacketLink, bool]:
 
 
 def links_of(host: Namespace) -> list[PacketLink]:
-    """Of containers."""
+    """Returns the links of containers."""
     listed = map(link.decode_entry, host.route.dump(link.GET, link.everything()))
     return [PacketLink(it.name, it.index) for it in listed if it.name.startswith(PREFIX)]
 
 
 def _address(host: Namespace, family: Family, uplink: PacketLink | None) -> str:
-    """One that containers call the host by: that of the uplink if it has one."""
+    """Returns an address by which containers reach the host: the uplink's, if it has one."""
     try:
         listed = host.route.dump(address.GET, address.of_link(0, _SOCKET_FAMILIES[family]))
     except Refused as refused:
@@ -266,7 +266,7 @@ def _address(host: Namespace, family: Family, uplink: PacketLink | None) -> str:
 
 
 def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
-    """With a link, those of the container that has it."""
+    """Yields flows of all containers, or of the one with this link."""
     one = PacketLink(link_of_one, _ONE.index) if link_of_one else _ONE
     uplinks, addresses = dict(it.uplinks), dict(it.addresses)
     for cidr, may_talk in it.pools:
@@ -321,7 +321,7 @@ def flows_of(it: Around, link_of_one: str = "") -> Iterator[Flow]:
 
 
 def neighbours_of(it: Around) -> Iterator[Flow]:
-    """How host and gateway find each other on the uplink, without which no container reaches the outside."""
+    """Yields the neighbour discovery between host and gateway, which all traffic to the outside needs."""
     uplinks, addresses, gateways = dict(it.uplinks), dict(it.addresses), dict(it.gateways)
     for cidr, _ in it.pools:
         network = ipaddress.ip_network(cidr, strict=False)
@@ -336,7 +336,7 @@ def neighbours_of(it: Around) -> Iterator[Flow]:
 
 
 def _arp(shown: str, uplink: PacketLink, own: str, gateway: str) -> Iterator[Flow]:
-    """Each asks for the other, and answers."""
+    """Yields requests and replies in both directions."""
     here, there = field_of(own), field_of(gateway) if gateway else Field.open(4)
     for operation in (ARP_REQUEST, ARP_REPLY):
         sent = Flow(
@@ -362,7 +362,7 @@ def _arp(shown: str, uplink: PacketLink, own: str, gateway: str) -> Iterator[Flo
 
 
 def _discovery(shown: str, uplink: PacketLink, own: str, gateway: str) -> Iterator[Flow]:
-    """Each asks for the other, and answers. A host has more than one address to ask and to answer by."""
+    """Yields solicitations and advertisements in both directions. A host may use any of its addresses."""
     anything = Field.open(16)
     question = Flow(
         traffic=ASKING,
@@ -393,7 +393,7 @@ def _discovery(shown: str, uplink: PacketLink, own: str, gateway: str) -> Iterat
 
 
 def _solicited(address_of: str) -> Field:
-    """The group that solicitations for an address are sent to (RFC 4291, 2.7.1)."""
+    """Returns the multicast group for solicitations of an address (RFC 4291, 2.7.1)."""
     prefix = Field.of(ipaddress.ip_address("ff02::1:ff00:0").packed[:13])
     return joined(prefix, field_of(address_of).part(13, 3) if address_of else Field.open(3))
 

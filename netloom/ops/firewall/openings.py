@@ -1,4 +1,4 @@
-"""Which firewall drops which traffic, and the commands that open it, for the program that manages it."""
+"""Finds firewalls that drop traffic of containers, and the commands that open them, in each one's syntax."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OUTCOMES: tuple[Outcome, ...] = ("drops", "drops some", "may drop")
 
 
 class Judged(Struct, frozen=True):
-    """One chain that stops traffic, and what it stops."""
+    """A chain that drops traffic, and the traffic that it drops."""
 
     base: BaseChain
     outcome: Outcome
@@ -49,7 +49,7 @@ class Judged(Struct, frozen=True):
         )
 
     def _rule(self) -> str:
-        """Where in the chain, if it is not the policy that drops."""
+        """Names the rule that drops; empty if the chain's policy does."""
         site = self.dropped[0].traced.site
         if site is None or site.rule == 0:
             return ""
@@ -58,10 +58,10 @@ class Judged(Struct, frozen=True):
 
 
 def judge(host: Namespace, flows: Iterable[Flow], seconds: float | None = None) -> list[Judged]:
-    """Chains that stop flows, in the order in which packets meet them; those of netloom's table do not count.
+    """Returns chains that drop flows, in the order in which packets pass them, except those of netloom.
 
-    `host` must be the namespace of this process. With `seconds`, what cannot be told in that time is not
-    told. Raises `KernelError` if the kernel cannot be asked.
+    `host` must be the namespace of this process. After `seconds`, it stops, and returns what it found. Raises
+    `KernelError` if the kernel cannot be asked.
     """
     listed = list(flows)
     found: list[tuple[BaseChain, Dropped]] = []
@@ -91,14 +91,14 @@ def _chains(host: Namespace) -> list[tuple[PacketFilter, BaseChain]]:
 def _met(
     flow: Flow, chains: Sequence[tuple[PacketFilter, BaseChain]], links: Sequence[PacketLink], budget: Budget
 ) -> list[tuple[BaseChain, Dropped]]:
-    """All chains that stop it: who opens the first must know of the next."""
+    """Returns all chains that drop the flow: a person who opens the first needs to know the next."""
     found = []
     marks = Marks(flow.state)
     for hook in flow.hooks:
         for rules, base in chains:
             if base.hook != hook or not base.sees(flow.layer):
                 continue
-            # Of a chain of some links, the first that is stopped there stands for the others.
+            # For a chain of several links, the first dropped flow stands for the others.
             for one in flow.at_link(base, links) if hook in ("ingress", "egress") else (flow,):
                 traced: Traced = trace(rules, base, one.at(hook, base.priority), marks, budget)
                 if traced.outcome != "passes":
@@ -108,7 +108,7 @@ def _met(
 
 
 def _judged(stopped: Sequence[tuple[BaseChain, Dropped]]) -> Judged:
-    """What it drops for sure counts before what it may drop."""
+    """Prefers flows that the chain certainly drops to those that it may drop."""
     outcomes = [dropped.traced.outcome for _, dropped in stopped]
     outcome: Outcome = min(outcomes, key=_OUTCOMES.index)
     sure = [it for _, it in stopped if it.traced.outcome != "may drop"]
@@ -132,15 +132,15 @@ _HOOK_CHAINS: dict[Hook, str] = {
     "postrouting": "POSTROUTING",
 }
 _IPTABLES_TABLES = frozenset({"filter", "mangle", "raw", "security"})
-# Chains of ufw with a person's rules, of either family.
+# Chains of ufw with the administrator's rules, of either family.
 _UFW_USERS = tuple(f"{ufw}-user-{way}" for ufw in ("ufw", "ufw6") for way in ("input", "output", "forward"))
 _DOCKER = "DOCKER-USER"
-# Of a zone of firewalld, the chain with what it accepts for the host.
+# Parts of the name of a firewalld chain, which has what a zone accepts for the host.
 _ZONE_BEFORE, _ZONE_BEHIND = "filter_IN_", "_allow"
 _FIREWALLD_CHAINS = frozenset({"INPUT_ZONES", "FORWARD_ZONES", "FORWARD_IN_ZONES"})
-# Priorities at which the kernel begins to track connections, and behind which host ports are translated.
+# Priorities at which the kernel starts to track connections, and after which it translates host ports.
 _TRACKED, _DNAT = -200, -95
-_SAVE = "save the change where this firewall keeps its rules, so that it outlasts a reboot"
+_SAVE = "save the change where this firewall keeps its rules, so that it survives a reboot"
 _NFT_WHAT = {
     "all": "", "answers": " ct state established,related", "translated": " ct status dnat",
     "local": " fib daddr type local", "solicitations": " icmpv6 type nd-neighbor-solicit",
@@ -163,7 +163,7 @@ class Dropped(NamedTuple):
 
 
 class Firewall(NamedTuple):
-    """Who manages a chain. `chain` is where a person's rules belong."""
+    """The program that manages a chain. `chain` is the place for an administrator's rules."""
 
     kind: Literal["ufw", "firewalld", "docker", "iptables", "nft"]
     title: str
@@ -171,9 +171,9 @@ class Firewall(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What a rule has to accept: packets by the link that they come in or leave by, or of a pool.
+    """What a rule has to accept: packets that enter or leave by a link, or those of a pool.
 
-    `solicitations`, `advertisements` and `arp` are of neighbours on the uplink.
+    `solicitations`, `advertisements` and `arp` concern neighbours on the uplink.
     """
 
     by: Literal["iif", "oif", "pool"]
@@ -183,7 +183,7 @@ class Opening(NamedTuple):
 
     @property
     def icmp(self) -> str:
-        """Its type, in the words of firewalld; empty if it is about more."""
+        """The ICMP type as firewalld names it; empty if it is not about ICMP alone."""
         return _ICMP_TYPES.get(self.what, "")
 
 
@@ -205,7 +205,7 @@ def firewall_of(base: BaseChain, dropped: Sequence[Dropped]) -> Firewall:
 
 
 def enumerated(items: Sequence[str]) -> str:
-    """As a sentence lists things.
+    """Joins items as in a sentence.
 
     >>> enumerated(["a", "b", "c"])
     'a, b and c'
@@ -214,7 +214,7 @@ def enumerated(items: Sequence[str]) -> str:
 
 
 def next_step(base: BaseChain, dropped: Sequence[Dropped]) -> str:
-    """Commands as they are typed, and what else is to be done."""
+    """Returns the commands to type, and a further step if they do not survive a reboot."""
     commands = [f"`{it}`" for it in commands_of(base, dropped)]
     listed = enumerated(commands)
     kind = firewall_of(base, dropped).kind
@@ -224,7 +224,7 @@ def next_step(base: BaseChain, dropped: Sequence[Dropped]) -> str:
 
 
 def commands_of(base: BaseChain, dropped: Sequence[Dropped]) -> list[str]:
-    """Each once: a chain that sees both families has the same needs in both."""
+    """Returns each command once: a chain of both families may need the same one for both."""
     return list(dict.fromkeys(_commands(base, dropped)))
 
 
@@ -260,7 +260,7 @@ def _is_iptables(base: BaseChain) -> bool:
 
 
 def _needed(base: BaseChain, dropped: Sequence[Dropped]) -> list[Opening]:
-    """Without those that another one includes."""
+    """Returns openings without those that another one includes."""
     found = list(dict.fromkeys(it for one in dropped for it in _openings(base, one.flow)))
     return [it for it in found if it.what == "all" or it._replace(what="all") not in found]
 
@@ -272,7 +272,7 @@ def _openings(base: BaseChain, flow: Flow) -> Iterator[Opening]:
         return
     prefix = flow.links.removesuffix("*")
     what: _What = "answers" if flow.is_reply else "translated" if flow.nat & DNAT else "all"
-    if hook in ("ingress", "egress"):  # where no rule can ask for a connection
+    if hook in ("ingress", "egress"):  # where rules cannot match connections
         what = "all"
     elif hook in ("prerouting", "output"):
         if what == "answers" and base.priority <= _TRACKED:
@@ -303,21 +303,21 @@ def _of_neighbours(flow: Flow) -> Opening:
 
 
 def _zone_of(dropped: Sequence[Dropped]) -> str:
-    """The zone of firewalld that packets to the host pass; empty if none of its chains was met."""
+    """Returns the firewalld zone that packets to the host pass; empty if they pass none of its chains."""
     visited = sorted(frozenset[str]().union(*(it.traced.visited for it in dropped)))
     ends = [it for it in visited if it.startswith(_ZONE_BEFORE) and it.endswith(_ZONE_BEHIND)]
     return ends[0].removeprefix(_ZONE_BEFORE).removesuffix(_ZONE_BEHIND) if ends else ""
 
 
 def _rich_rule(opening: Opening, zone: str) -> str:
-    """Without a zone, it is for the default one."""
+    """Without a zone, the rule is for the default one."""
     of = f" --zone={zone}" if zone else ""
     rule = f'rule family="ipv6" icmp-type name="{opening.icmp}" accept'
     return f"firewall-cmd --permanent{of} --add-rich-rule='{rule}'"
 
 
 def _ufw(base: BaseChain, opening: Opening, *, first: bool) -> str:
-    """A rule that denies something counts before rules that are added behind it."""
+    """With `first`, puts the rule before existing ones, of which one denies the traffic."""
     allow = "prepend allow" if first else "allow"
     link = _wildcard(opening.value)
     if base.hook == "forward":
@@ -344,11 +344,11 @@ def _wildcard(links: str) -> str:
 
 
 def _program(base: BaseChain) -> str:
-    """`iptables` may be the one that writes other tables than this."""
+    """Names the program exactly, since `iptables` may be the variant that writes other tables."""
     name = "iptables" if base.family == "ip" else "ip6tables"
     if base.backend == "legacy":
         return f"{name}-legacy"
-    import shutil  # which only a firewall in the way has to wait for
+    import shutil  # imported only when a firewall drops traffic
 
     installed = shutil.which(name)
     is_legacy = installed is not None and "legacy" in os.path.basename(os.path.realpath(installed))

@@ -1,4 +1,4 @@
-"""Findings about one attachment: what it lacks, what was changed, what holds it up."""
+"""Findings about one attachment: what it lacks, what was changed, what blocks it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def unreadable(key: AttachmentKey) -> Finding:
         code="plan-unreadable",
         subject=str(key),
         text=f"{key}: its plan cannot be read; it can only be deleted",
-        next="detach it with its container, or with `netloom cni del`; `netloom ls --wide` has its names",
+        next="delete its container, or run `netloom cni del`; `netloom ls --wide` shows its names",
     )
 
 
@@ -45,28 +45,29 @@ def mode_unknown(row: Attachment, *, is_readable: bool) -> Finding:
 
 
 def stale(row: Attachment, *, is_replaced: bool = False) -> Finding:
-    """Its namespace is gone, and the host's end of its link with it."""
+    """Its namespace was deleted, and the kernel deleted the host's end of its link with it."""
     return Finding(
         code="netns-stale",
         subject=str(row.key),
         text=f"{row.key}: its namespace {row.netns} {_how(is_replaced)}, and no DEL came",
-        next="a running agent releases it half a minute after the namespace is gone; `netloom gc` does it at "
-        "once",
+        next="a running agent releases it 30 seconds after the namespace was deleted; `netloom gc` does it "
+        "at once",
     )
 
 
 def busy(row: Attachment, *, is_replaced: bool = False) -> Finding:
-    """A namespace that ends takes its links along. While the host's end is there, a process holds it."""
+    """The kernel deletes a namespace's links with it: while the host's end exists, a process holds it."""
     return Finding(
         code="netns-busy",
         subject=str(row.key),
-        text=f"{row.key}: {row.netns} {_how(is_replaced)}, and its namespace lives on: a process holds it",
-        next="`netloom doctor` names the process: end or restart it; the links go with the namespace",
+        text=f"{row.key}: {row.netns} {_how(is_replaced)}, but a process keeps its namespace alive",
+        next="`netloom doctor` names the process: end or restart it; the kernel then deletes the namespace "
+        "and its links",
     )
 
 
 def _how(is_replaced: bool) -> str:
-    return "leads to another namespace" if is_replaced else "is gone"
+    return "was replaced by another namespace" if is_replaced else "was deleted"
 
 
 def missing(key: AttachmentKey, objects: Sequence[str]) -> Finding:
@@ -79,7 +80,7 @@ def missing(key: AttachmentKey, objects: Sequence[str]) -> Finding:
 
 
 def changed(key: AttachmentKey, plan: Plan, differences: Sequence[Difference]) -> Finding:
-    """What was changed in the container's own namespace is a warning: its owner may have meant it."""
+    """A change in the container's own namespace is a warning: its owner may have intended it."""
     outside = {it.label for it in plan.objects if it.on == "host"}
     is_inside = all(it.object not in outside or it.is_of_peer for it in differences)
     return Finding(
@@ -87,8 +88,8 @@ def changed(key: AttachmentKey, plan: Plan, differences: Sequence[Difference]) -
         severity="warning" if is_inside else "error",
         subject=str(key),
         text=f"{key}{_many(differences)}: {'; '.join(map(str, differences))}",
-        next="the agent leaves alone what others have changed: change it back, or let `netloom check "
-        f"{key} --repair` do it",
+        next="the agent does not undo what others changed: change it back, or run `netloom check "
+        f"{key} --repair`",
     )
 
 
@@ -102,8 +103,9 @@ def foreign_address(row: Attachment, address: str, link: str, *, on_host: bool =
         code="address-foreign",
         severity="warning",
         subject=str(row.key),
-        text=f"{row.key}: {link} has the address {address}, which netloom did not give",
-        next=f"`{enter}ip address del {address} dev {link}` removes it; or ask for it when attaching",
+        text=f"{row.key}: {link} has the address {address}, which netloom did not assign",
+        next=f"`{enter}ip address del {address} dev {link}` removes it; or request it when you attach the "
+        "container",
     )
 
 
@@ -112,23 +114,23 @@ def diverted(key: AttachmentKey, found: Diverted) -> Finding:
         code="route-diverted",
         subject=str(key),
         text=f"{key}: {found.what}",
-        next=f"`ip rule` and `ip route get {found.ip}` show what leads them away: remove that rule or route",
+        next=f"`ip rule` and `ip route get {found.ip}` show the rule or route that diverts them: remove it",
     )
 
 
 def unrepaired(key: AttachmentKey, why: str) -> Finding:
-    """`why` is what the kernel said to the agent that tried."""
+    """`why` is the kernel's answer to the agent's attempt."""
     return Finding(
         code="attachment-unrepaired",
         subject=str(key),
-        text=f"{key} has lost a part of its network, and the agent cannot put it back: {why}",
-        next=f"`netloom check {key}` shows what is missing; clear what the message names, or detach and "
-        "attach the container",
+        text=f"{key} lost part of its network, and the agent cannot repair it: {why}",
+        next=f"`netloom check {key}` shows what is missing; remove the cause that the message names, or "
+        "detach the container and attach it again",
     )
 
 
 def many_unwell(count: int) -> Finding:
-    """For those that a short list has no room for."""
+    """Stands for the attachments that a short list leaves out."""
     more = "1 more attachment is" if count == 1 else f"{count} more attachments are"
     return Finding(
         code="attachment-unrepaired", text=f"{more} not as planned", next="`netloom check` names each"

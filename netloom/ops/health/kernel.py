@@ -1,5 +1,5 @@
 """Findings about the node's part of the kernel: its nft table, forwarding, MTU and queued DELs, and the
-addresses that every node has, by which containers reach the host.
+addresses by which containers of every node reach their host.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _SHOWN = 3
 
 
 def table_broken(differences: Sequence[object] = ()) -> Finding:
-    """Without differences, only a count has told that it is not whole."""
+    """`differences` is empty if only a count shows that the table is incomplete."""
     listed = [str(it) for it in differences]
     more = f"; and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     what = f": {'; '.join(listed[:_SHOWN])}{more}" if listed else ""
     return Finding(
         code="table-broken",
         subject=TABLE.name,
-        text=f"the nft table {TABLE.family} {TABLE.name} is not as it was laid down{what}",
-        next="a running agent lays it down again at once; `netloom up` starts one",
+        text=f"the nft table {TABLE.family} {TABLE.name} differs from what the agent wrote{what}",
+        next="a running agent restores it at once; `netloom up` starts one",
     )
 
 
@@ -33,12 +33,12 @@ def silent(why: str, subject: object = "") -> Finding:
         code="kernel-silent",
         subject=str(subject),
         text=f"{about}{why}",
-        next="the text ends with the kernel's own words; ask again with `netloom check`",
+        next="the text ends with the kernel's own words; try again with `netloom check`",
     )
 
 
 def object_missing(label: str, why: str) -> Finding:
-    """An object of the node itself, which a mode needs. `why` is what the kernel says."""
+    """A mode needs this object on the node itself. `why` is the kernel's answer."""
     return Finding(
         code="node-object-missing",
         subject=label,
@@ -48,37 +48,37 @@ def object_missing(label: str, why: str) -> Finding:
 
 
 def forwarding_off(setting: str, *, link: str = "", why: str = "") -> Finding:
-    """`setting` is a name as `sysctl` takes it; `link` the only link that it is about; `why`: it stays so."""
-    about = f" what comes in by {link}" if link else ""
+    """`setting` is a name as `sysctl` takes it; `link`: the only link it concerns; `why` it stays off."""
+    about = f" packets that arrive on {link}" if link else ""
     kept = f", and the agent cannot set it to 1: {why}" if why else ""
     by_agent = "" if link else "; a running agent does it within a second (`netloom up` starts one)"
     return Finding(
         code="sysctl-forwarding",
         subject=setting,
-        text=f"the host does not forward{about}: {setting} is 0{kept}; no container reaches another, or the "
-        "outside",
+        text=f"the host does not forward{about}: {setting} is 0{kept}; containers reach neither each other "
+        "nor the outside",
         next=f"`sysctl -w {setting}=1`{by_agent}",
         fix=f"set {setting} to 1",
     )
 
 
 def queued_dels(count: int, subject: str, *, has_agent: bool) -> Finding:
-    """`subject` is the directory of all of them, or the attachment that one is about."""
+    """`subject` is the directory of all queued DELs, or the attachment of a single one."""
     waits = "1 DEL waits" if count == 1 else f"{count} DELs wait"
     return Finding(
         code="queued-dels",
         severity="warning",
         subject=subject,
         text=f"{waits} for the agent: {subject}",
-        next="it does them within a second, unless something is in its way: its log tells"
+        next="the agent does them within a second; if it does not, its log says why"
         if has_agent
-        else "the next agent does them before it serves: `netloom up`",
+        else "`netloom up` starts an agent, which does them before it serves",
     )
 
 
 def mtu_mismatch(network: str, uplink: str, mtu: int, larger: str, path: str = "") -> Finding:
-    """`larger` says who has a larger MTU than the uplink; `path`: the file that asks for it."""
-    advice = "attach the containers again, which then follow the uplink"
+    """`larger` says what has a larger MTU than the uplink; `path`: the file that sets it."""
+    advice = "attach the containers again; they then get the uplink's MTU"
     if path:
         advice = f"set `mtu` to {mtu} or less in {path} (0 follows the uplink), and {advice}"
     return Finding(
@@ -100,20 +100,20 @@ _LOST = {
 
 
 def address_missing(family: int, why: str) -> Finding:
-    """`why` is what the kernel says, as the end of a sentence."""
+    """`why` is the kernel's answer, as the end of a sentence."""
     address = ADDRESSES[family].destination.partition("/")[0]
     switch = ""
     if family == 6:
-        switch = "if IPv6 is switched off on lo, `sysctl -w net.ipv6.conf.lo.disable_ipv6=0`; else "
+        switch = "if IPv6 is switched off on lo, `sysctl -w net.ipv6.conf.lo.disable_ipv6=0`; otherwise "
     return Finding(
         code="node-address-missing",
         subject=address,
-        text=f"the host does not have {address}, which every node of netloom has: {why}. {_LOST[family]}",
-        next=f"{switch}`ip route show table local` shows what is in its place: remove that; the agent adds "
-        "the address within a second",
+        text=f"the host lacks {address}, which netloom needs on every node: {why}. {_LOST[family]}",
+        next=f"{switch}`ip route show table local` shows what has taken its place: remove that; the agent "
+        "adds the address within a second",
     )
 
 
 def is_local(differences: Sequence[Difference]) -> bool:
-    """Whether the host has the address after all, on another link than lo: it answers for it there, too."""
+    """Whether the host has the address on another link than lo, where it answers for it just as well."""
     return all(it.what == "different" and it.field == "way" for it in differences)

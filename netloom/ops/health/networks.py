@@ -1,8 +1,8 @@
-"""Findings about the files of a node's networks: what is wrong with ours, and which file runtimes take.
+"""Findings about the network files of a node: what is wrong with netloom's, and which file runtimes use.
 
-The first file by name counts. containerd loads that one, and none at all if it cannot be loaded (go-cni gives
-up at the first bad one, and its `max_conf_num` is 1). CRI-O and podman log what they cannot load, and pass it
-over.
+The first file by name counts. containerd loads only that one, and no network if it cannot be loaded (go-cni
+stops at the first bad file, and its `max_conf_num` is 1). CRI-O and podman log a file that they cannot load,
+and skip it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...cni.load import LISTS, SINGLE_PLUGINS, config_files, load_network_file, 
 from ...networks.host import Lack
 from ..node.networks import FILE
 
-_MEND = "mend it (`netloom cni validate` checks it)"
+_CORRECT = "correct it (`netloom cni validate` checks it)"
 _REPLACE = (
     ", or replace it: `netloom up --force` writes the last copy that worked, or a new network with the "
     "--pool and other options that you give"
@@ -39,14 +39,16 @@ def broken(path: str, why: str, network: str = "") -> Finding:
     """`network` is its name, if that can be read."""
     what = f"{network} cannot work: " if network else ""
     replace = _REPLACE if os.path.basename(path) == FILE and os.path.isfile(path) else ""
-    return Finding(code="network-broken", subject=path, text=f"{path}: {what}{why}", next=f"{_MEND}{replace}")
+    return Finding(
+        code="network-broken", subject=path, text=f"{path}: {what}{why}", next=f"{_CORRECT}{replace}"
+    )
 
 
 def unknown(network: str) -> Finding:
     return Finding(
         code="network-unknown",
         subject=network,
-        text="no file has a network of this name",
+        text="no file configures a network of this name",
         next="`netloom status` lists the networks of this node",
     )
 
@@ -61,36 +63,36 @@ def host_lacks(network: str, lack: Lack) -> Finding:
 
 
 UNLOADABLE = "network-unloadable"
-_OTHERS = "CRI-O and podman pass it over"
+_OTHERS = "CRI-O and podman skip it"
 
 
-def of_first_file(directory: str, told: Collection[str] = ()) -> Iterator[Finding]:
-    """Of the one file that keeps containerd from every other. What others have `told` of is left to them."""
+def of_first_file(directory: str, reported: Collection[str] = ()) -> Iterator[Finding]:
+    """Judges the file that keeps containerd from every other; unless it is in `reported`."""
     first = next(iter(_files(directory)), None)
-    why = "" if first is None or first in told else why_unloadable(first)
+    why = "" if first is None or first in reported else why_unloadable(first)
     if first is not None and why:
         yield _finding(
             first,
-            f"{first} is the first file of {directory}, and cannot be loaded: {why}; containerd, which takes "
-            f"the first file only, has no network at all then, and starts no pod ({_OTHERS})",
+            f"{first} is the first file of {directory}, and cannot be loaded: {why}; containerd, which uses "
+            f"only the first file, has no network and starts no pods ({_OTHERS})",
             "error" if _may_be_containerd() else "warning",
         )
 
 
-def of_later_files(directory: str, told: Collection[str] = ()) -> Iterator[Finding]:
+def of_later_files(directory: str, reported: Collection[str] = ()) -> Iterator[Finding]:
     for path in _files(directory)[1:]:
-        why = "" if path in told else why_unloadable(path)
+        why = "" if path in reported else why_unloadable(path)
         if why:
             yield _finding(
                 path,
-                f"{path} cannot be loaded: {why}; containerd does not look at it, unless its max_conf_num is "
-                f"another than 1 ({_OTHERS})",
+                f"{path} cannot be loaded: {why}; containerd reads it only if its max_conf_num is not 1 "
+                f"({_OTHERS})",
                 "warning",
             )
 
 
 def of_files_before(ours: str) -> Iterator[Finding]:
-    """Of the network that runtimes take instead of this file's: of several before it, the first."""
+    """Reports the network that runtimes use instead of this file's: the first that sorts before it."""
     found = {path: network for path in files_before(ours) if (network := _loadable(path)) is not None}
     for path, network in list(found.items())[:1]:
         more = f", as {len(found) - 1} more {'does' if len(found) == 2 else 'do'}" if len(found) > 1 else ""
@@ -99,13 +101,14 @@ def of_files_before(ours: str) -> Iterator[Finding]:
             severity="warning",
             subject=path,
             text=f"{path} (network {network.name}) sorts before {os.path.basename(ours)}{more}: a runtime "
-            "that takes the first file of a directory, as containerd and CRI-O do, takes that one",
-            next=f"move it away if containers are to get netloom's ({_away(path)}), or rename one of the two",
+            "that uses the first file of a directory, as containerd and CRI-O do, uses that one",
+            next=f"if containers are to use netloom's network, move that file away ({_away(path)}) or rename "
+            "one of the two",
         )
 
 
 def of_same_name(names: Mapping[str, str]) -> Iterator[Finding]:
-    """Of networks, by their files, that have several."""
+    """Reports networks with several files. `names` are the networks' names, by file."""
     paths: dict[str, list[str]] = {}
     for path, name in names.items():
         paths.setdefault(name, []).append(path)
@@ -116,7 +119,7 @@ def of_same_name(names: Mapping[str, str]) -> Iterator[Finding]:
                 severity="warning",
                 subject=name,
                 text=f"network {name} has {len(found)} files: {', '.join(sorted(found))}",
-                next="remove all but one of them, or give each a `name` of its own",
+                next="delete all but one of them, or give each its own `name`",
             )
 
 
@@ -126,14 +129,14 @@ def files_before(path: str) -> list[str]:
 
 
 def load(path: str) -> NetworkConfig:
-    """As runtimes that go by the names of files load it."""
+    """Loads a file as runtimes do that go by its name."""
     if path.endswith(LISTS):
         return load_network_file(path)
     return network_from_plugin(load_plugin_file(path))
 
 
 def why_unloadable(path: str) -> str:
-    """Empty if runtimes can load it."""
+    """Returns why runtimes cannot load a file; empty if they can."""
     try:
         load(path)
     except CNIError as error:
@@ -154,7 +157,7 @@ def _finding(path: str, text: str, severity: Severity) -> Finding:
         severity=severity,
         subject=path,
         text=text,
-        next=f"move it away ({_away(path)}), or mend it; `netloom cni validate` checks every file",
+        next=f"correct it, or move it away ({_away(path)}); `netloom cni validate` checks every file",
     )
 
 
@@ -166,15 +169,15 @@ def _away(path: str) -> str:
 
 
 def _files(directory: str) -> list[str]:
-    """By name, whatever the ending. Runtimes, too, pass over what is a directory."""
+    """Returns files by name, whatever their ending. Runtimes skip directories, too."""
     try:
         return sorted(config_files(directory, LISTS + SINGLE_PLUGINS), key=os.path.basename)
     except CNIError:
-        return []  # which the node's report tells of
+        return []  # the node's report has a finding for it
 
 
 def _may_be_containerd() -> bool:
-    """On a machine whose runtimes are all known, and none of them is it, nobody is kept from anything."""
+    """False if runtimes were found and containerd is not among them: the file then blocks no runtime."""
     from ..runtimes.runtimes import runtimes
 
     found = runtimes()

@@ -9,7 +9,7 @@ from ...api.findings import Finding, remedy_of
 
 
 def not_answering(code: str, text: str, subject: str, remedy: str = "") -> Finding:
-    """`code` is what a look for the agent has found: that none runs, or why it cannot be asked."""
+    """`code` says that no agent runs, or why it cannot be asked."""
     return Finding(code=code, subject=subject, text=text, next=remedy or remedy_of(code))
 
 
@@ -18,13 +18,13 @@ def troubled(text: str, subject: str = "") -> Finding:
 
 
 def untrusted(directory: str, text: str, remedy: str = "") -> Finding:
-    """The plugin and the next agent do without it."""
+    """The plugin and the next agent refuse to use such a directory."""
     return Finding(
         code="path-untrusted", subject=directory, text=text, next=remedy or remedy_of("path-untrusted")
     )
 
 
-# Less free space than this, and the journal is about to be unwritable.
+# With less free space than this, the journal soon cannot be written.
 _SPACE = 1 << 20
 
 Wrong: TypeAlias = Literal[
@@ -34,7 +34,7 @@ Wrong: TypeAlias = Literal[
 
 
 def wrong(code: Wrong, text: str, path: str, remedy: str = "") -> Finding:
-    """The journal's own error tells what is wrong; without a remedy, the catalogue has one."""
+    """`text` is the journal's own error; without a `remedy`, the catalogue's is used."""
     return Finding(code=code, subject=path, text=text, next=remedy or remedy_of(code))
 
 
@@ -50,7 +50,7 @@ def disk_full(directory: str, *, of_inodes: bool = False) -> Finding:
         code="disk-full",
         subject=directory,
         text=full_disk_text(directory),
-        next="free space on that disk; the agent goes on by itself",
+        next="free space on that disk; the agent continues by itself",
     )
 
 
@@ -61,6 +61,6 @@ def full_disk_text(directory: str) -> str:
 def is_full(directory: str) -> bool:
     try:
         space = os.statvfs(directory)
-    except OSError:  # who opens something there tells more
+    except OSError:  # opening something there reports it
         return False
     return space.f_bavail * space.f_frsize < _SPACE

@@ -1,8 +1,8 @@
-"""Findings about addresses: whether one more container would get some, whether the counts add up, and whether
-another machine has the same.
+"""Findings about addresses: whether one more container would get any, whether the counts add up, and whether
+another machine has the same address.
 
-A pool that overlaps a network of the host is a warning: a part of it may have been set aside for containers.
-What a pool excludes does not count, nor does an address of the host alone, which no container ever gets.
+A pool that overlaps a network of the host is a warning: part of that network may be reserved for containers.
+Addresses that a pool excludes do not count, nor do the host's own, which no container ever gets.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ...networks.host import Host
 from ...networks.names import PREFIX, SCOPE
 from ..node.networks import FILE
 
-# Of the addresses that containers can have, this part is held.
+# A pool is nearly exhausted when attachments hold this part of the addresses that containers can have.
 _NEARLY = 0.9
 
 
 def shortage_of(network: Network, host: Host, ledger: Ledger) -> Shortage | None:
-    """Of addresses, if one more container would find none."""
+    """Returns the shortage of addresses that one more container would meet."""
     return would_allocate(
         network.pools,
         SqlHoldings(ledger.connection, host.taken(), host.orphaned()),
@@ -46,15 +46,15 @@ def exhausted(network: str, path: str, pools: Iterable[str], shortage: Shortage)
         code="pool-exhausted",
         subject=network,
         text=f"nothing can be attached to {network} now: {shortage}",
-        next=f"{wait}detach something (`netloom gc --dry-run` shows what is left over), or give the network "
-        f"another pool: {another_pool(network, path, pools)}",
+        next=f"{wait}detach something (`netloom gc --dry-run` lists leaks), or give the network another "
+        f"pool: {another_pool(network, path, pools)}",
     )
 
 
 def nearly_exhausted(
     network: str, path: str, pools: Iterable[str], used: Sequence[tuple[str, int, int]]
 ) -> Finding | None:
-    """`used` are the pools of one family: the CIDR, how many containers can have, and how many are held."""
+    """`used` are the pools of one family: CIDR, number of assignable addresses, number of held ones."""
     capacity, held = sum(it[1] for it in used), sum(it[2] for it in used)
     if not capacity or held < capacity * _NEARLY:
         return None
@@ -69,9 +69,9 @@ def nearly_exhausted(
 
 
 def another_pool(network: str, path: str, pools: Iterable[str]) -> str:
-    """Of the file that `netloom up` writes, its command; of any other, what to write there.
+    """Says how to add a pool: by `netloom up` if it writes the file, otherwise by an edit.
 
-    `netloom up` replaces all pools by those that it is given: the old ones have to be named, too.
+    `netloom up` replaces all pools by those that it is given, so the command names the old ones, too.
     """
     if os.path.basename(path) != FILE:
         return f'add {{"cidr": "NEW_CIDR"}} to `pools` in {path}'
@@ -84,7 +84,7 @@ def address_orphaned(ip: bytes) -> Finding:
     return Finding(
         code="address-orphaned",
         subject=shown,
-        text=f"{shown} is held by an attachment that is not there",
+        text=f"{shown} is held by an attachment that does not exist",
         next=remedy_of("address-orphaned"),
     )
 
@@ -93,7 +93,8 @@ def miscounted(cidr: str, held: int, resting: int, capacity: int) -> Finding:
     return Finding(
         code="pool-miscounted",
         subject=cidr,
-        text=f"{cidr}: {held} held and {resting} resting of {capacity} are not what its rows say",
+        text=f"{cidr}: the journal counts {held} held and {resting} resting addresses of {capacity}, but "
+        "its rows differ",
         next=remedy_of("pool-miscounted"),
     )
 
@@ -102,13 +103,13 @@ CLASH = "address-clash"
 
 
 def clashes(ledger: Ledger, host: Host) -> list[Finding]:
-    """One for each address. What takes the host's own way out or its DNS is an error."""
+    """Returns a finding for each address; an error if the other machine is the host's gateway or DNS."""
     found = []
     for ip, number in ledger.holders(SCOPE, host.reserved).items():
         attachment = ledger.by_id(number)
         machine = host.neighbours.get(ip)
         if machine is not None and machine.role == "routed" and ip not in host.addresses:
-            continue  # a route in the place of the container's own, which is told as `route-diverted`
+            continue  # a route replaces the container's own, which is a `route-diverted`
         if attachment is not None:
             found.append(_of_own(attachment, ip) if ip in host.addresses else _of_other(attachment, ip, host))
     return found
@@ -139,12 +140,12 @@ def _of_other(attachment: Attachment, ip: bytes, host: Host) -> Finding:
 # VPNs write a default route as two halves, 0.0.0.0/1 and 128.0.0.0/1.
 _DEFAULT = 1
 _SHOWN = 3
-# In what the kernel says of a route (struct rtmsg), who made it: of thousands, nearly all are ours.
+# Offset of a route's protocol, which says who made it, in struct rtmsg: of thousands, nearly all are ours.
 _PROTOCOL_AT = 5
 
 
 class HostNetwork(Struct, frozen=True):
-    """Where it leads, and whether its machines are on the link itself, without a router between."""
+    """A network that the host reaches by `link`; `is_near` if without a router in between."""
 
     packed: bytes
     prefix: int
@@ -155,7 +156,7 @@ class HostNetwork(Struct, frozen=True):
         return f"{shown_ip(self.packed)}/{self.prefix}" + (f" on {self.link}" if self.link else "")
 
     def overlaps(self, pool: Pool) -> bool:
-        """By way of a router, a network that holds the whole pool is a summary of many; it says nothing."""
+        """Ignores a network behind a router that contains the whole pool: it summarizes many networks."""
         if len(self.packed) != pool.width or (not self.is_near and self.prefix < pool.prefix):
             return False
         first = int.from_bytes(self.packed, "big")
@@ -187,19 +188,19 @@ def overlaps(pools: Iterable[Pool], networks: Sequence[HostNetwork]) -> list[Fin
 
 
 def host_networks() -> list[HostNetwork]:
-    """Those of the calling thread's namespace, each once; none if the kernel does not tell."""
+    """Returns the networks of the calling thread's namespace, each once; none if the kernel fails."""
     try:
         with Namespace.own() as host:
             links = _Links(host)
             found = [*_of_addresses(host, links), *_of_routes(host, links)]
     except KernelError:
         return []
-    # A link's address and the route to its network say the same.
+    # A link's address and the route to its network give the same entry.
     return list({(it.packed, it.prefix, it.link): it for it in found}.values())
 
 
 class _Links(dict[int, str]):
-    """Names by number, asked for one by one: nearly all links of a busy host are ours."""
+    """Names of links by index, read one by one: nearly all links of a busy host are ours."""
 
     def __init__(self, host: Namespace) -> None:
         self._host = host
@@ -210,14 +211,14 @@ class _Links(dict[int, str]):
             answer = self._host.route.ask(link.GET, link.get(index)) if index else None
             name = "" if answer is None else link.decode(answer).name
         except Refused as refused:
-            if refused.errno not in ABSENT:  # it went just now
+            if refused.errno not in ABSENT:  # it was deleted just now
                 raise
         self[index] = name
         return name
 
 
 def _of_addresses(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
-    """Also of links that are down, and have no route yet."""
+    """Includes links that are down and have no route yet."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for payload in host.route.dump(address.GET, address.of_link(0, family)):
             found = address.decode(payload)
@@ -227,7 +228,7 @@ def _of_addresses(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
 
 
 def _of_routes(host: Namespace, links: _Links) -> Iterator[HostNetwork]:
-    """Of the main table, but ours."""
+    """Reads the main table, without netloom's routes."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for payload in _dumped(host, family):
             if payload[_PROTOCOL_AT] == route.PROTOCOL:

@@ -1,1 +1,1 @@
-"""Everything that is known of an attachment, and how it differs from its plan."""
+"""Attachments: what the journal and the kernel have of them, and how they differ from their plans."""

@@ -1,6 +1,6 @@
-"""An attachment as the kernel has it now: every object of its plan, and its namespace; and what is wrong.
+"""The state of an attachment in the kernel: every object of its plan, its namespace, and findings.
 
-It only reads, and does so beside the agent: a change that is under way looks like a difference.
+It only reads, while the agent works: a change in progress looks like a difference.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from ..node.namespaces import namespace_of
 from .documents import Counters, Direction, ObjectState, Presence
 from .listing import Queued
 
-# Seconds. A finding tells of packets that were dropped within this time.
+# Seconds. Packets that were dropped within this time make a finding.
 _RECENT = 600
 
 
 def counters_of(
     host_link: str, ifname: str, host: Namespace, container: Namespace | None, refused: int | None
 ) -> Counters | None:
-    """None if the link is not there. `refused` is what the node's table has counted of it."""
+    """Returns None if the link does not exist. `refused` is the count of the node's table for it."""
     ours = _traffic(host, host_link)
     if ours is None:
         return None
     theirs = None if container is None else _traffic(container, ifname)
-    # What a container receives waits where it leaves the host; what it sends, in a link of its own.
+    # Packets to a container queue at the host's end; packets from it, at a separate link.
     into, out_of = _queue(host, host_link), _queue(host, queue_of(host_link))
     return Counters(
         sent=Direction(
@@ -84,7 +84,7 @@ def _traffic(namespace: Namespace, name: str) -> LinkCounters | None:
 
 
 def _queue(namespace: Namespace, name: str) -> QueueCounters | None:
-    """Of the one that a limit has made; the kernel's own have no handle."""
+    """Reads the queue that a bandwidth limit made; the kernel's own queues have no handle."""
     try:
         index = namespace.route.index(name)
         for payload in namespace.route.dump(qdisc.GET, qdisc.of_link(index)):
@@ -97,14 +97,14 @@ def _queue(namespace: Namespace, name: str) -> QueueCounters | None:
 
 
 class RefusedPackets(NamedTuple):
-    """How many, and how many seconds ago the last of them was."""
+    """The number of packets, and how many seconds ago the last of them was dropped."""
 
     packets: int
     ago: float
 
 
 def refused_at(host: Namespace) -> dict[str, RefusedPackets] | None:
-    """By the host's end of the attachment; None if the table does not count them."""
+    """Returns counts by the host's end of the attachment; None if the table does not count them."""
     of = table.TABLE
     try:
         found = read_counted(host.netfilter, of.family, of.name, table.DROPPED)
@@ -128,7 +128,7 @@ def refusals(row: Attachment, found: RefusedPackets | None) -> list[Finding]:
             severity="warning",
             subject=str(row.key),
             text=f"{row.key}: the node's table dropped {many} that it sent, the last {found.ago:.0f} s ago: "
-            "a container sends from its own addresses, and is no router",
+            "a container may send only from its own addresses",
             next=f"`tcpdump -ni {row.host_link}` shows what it sends",
         )
     ]
@@ -136,18 +136,18 @@ def refusals(row: Attachment, found: RefusedPackets | None) -> list[Finding]:
 
 # The scope of addresses that others can reach.
 _GLOBAL = 0
-_UP = "`netloom up` starts an agent, which does it"
-# What a running agent does by itself, and no command does without one.
+_UP = "`netloom up` starts an agent, which does this"
+# Only a running agent can repair these.
 _BY_AGENT = frozenset(
     {"netns-stale", "object-missing", "attachment-unfinished", "table-broken", "element-orphaned"}
 )
 
 
 class Live(NamedTuple):
-    """`has_link` is whether the host's end of the pair is there; `objects` None: the plan is unreadable.
+    """`has_link` is whether the host's end of the pair exists; `objects` None: the plan is unreadable.
 
     `foreign` are addresses of its link that no plan has. `needs_new_link`: its other end was renamed, moved
-    or replaced, and no repair short of a new pair helps.
+    or replaced, so that only a new pair repairs it.
     """
 
     namespace: Presence
@@ -159,7 +159,7 @@ class Live(NamedTuple):
     led_away: Sequence[Diverted] = ()
 
 
-def look_at(row: Attachment, host: Namespace) -> Live:
+def live_state(row: Attachment, host: Namespace) -> Live:
     try:
         namespace = Namespace.open(row.netns)
     except InvalidNamespace:
@@ -175,9 +175,9 @@ def look_at(row: Attachment, host: Namespace) -> Live:
         plan = Plan.decode(row.plan)
         scope = Scope(host, namespace)
         needs_new_link = lost_its_end(plan, scope)
-        looked = [_state_of(it, scope) for it in plan.objects]
-        objects = [state for state, _ in looked]
-        different = [one for _, found in looked for one in found if one.what == "different"]
+        compared = [_state_of(it, scope) for it in plan.objects]
+        objects = [state for state, _ in compared]
+        different = [one for _, found in compared for one in found if one.what == "different"]
         led_away = list(diverted(host, row.host_link, planned_addresses(row, plan) or ()))
         foreign = [] if namespace is None else foreign_addresses(plan, namespace)
     except InvalidPlan:
@@ -190,7 +190,7 @@ def look_at(row: Attachment, host: Namespace) -> Live:
 
 
 def lost_its_end(plan: Plan, scope: Scope) -> bool:
-    """Whether the container's end of its pair is not where it was made, under its name."""
+    """Whether the container's end of its pair was moved, renamed or replaced."""
     try:
         return any(
             difference.field == "peer"
@@ -198,12 +198,12 @@ def lost_its_end(plan: Plan, scope: Scope) -> bool:
             if isinstance(it, Veth) and all(scope.has(place) for place in it.places())
             for difference in it.check(scope)
         )
-    except KernelError:  # which is told of
+    except KernelError:  # reported elsewhere
         return False
 
 
 def foreign_addresses(plan: Plan, namespace: Namespace) -> list[str]:
-    """Of the container's link, those that somebody else has added; link-local ones come by themselves."""
+    """Returns addresses that others added to the container's link; not link-local ones of the kernel."""
     planned = [it for it in plan.objects if isinstance(it, Address) and it.on == "attachment"]
     ours = {it.address.partition("/")[0] for it in planned}
     found: list[str] = []
@@ -216,13 +216,13 @@ def foreign_addresses(plan: Plan, namespace: Namespace) -> list[str]:
                 for it in listed
                 if it.index == index and it.scope == _GLOBAL and it.address not in ours
             ]
-        except KernelError:  # the link is gone, which is told of
+        except KernelError:  # the link is missing, which is reported elsewhere
             continue
     return found
 
 
 def findings_of_table(host: Namespace) -> list[Finding]:
-    """Whatever is wrong with the node's table is wrong for every attachment. Another version's is not."""
+    """Judges the node's table, which all attachments need. Another version's table is not judged."""
     of = table.TABLE
     comment = read_table(host.netfilter, of.family, of.name) or ""
     if comment.startswith(OWNER) and comment != of.comment:
@@ -232,7 +232,7 @@ def findings_of_table(host: Namespace) -> list[Finding]:
 
 
 def _presence(row: Attachment, found: Namespace | None) -> Presence:
-    """The number of a namespace that is gone is given again, its cookie never."""
+    """Compares cookies, too: the kernel reuses the inode of a deleted namespace, but never its cookie."""
     if found is None:
         return "gone"
     same = found.identity == (row.netns_device, row.netns_inode)
@@ -242,7 +242,7 @@ def _presence(row: Attachment, found: Namespace | None) -> Presence:
 def _state_of(it: Object, scope: Scope) -> tuple[ObjectState, list[Difference]]:
     kind: str = type(it).__struct_config__.tag  # type: ignore[assignment]
     if not all(scope.has(place) for place in it.places()):
-        return ObjectState(it.label, kind, "missing", ["its namespace is gone"]), []
+        return ObjectState(it.label, kind, "missing", ["its namespace was deleted"]), []
     try:
         differences = it.check(scope)
     except KernelError as error:
@@ -257,7 +257,7 @@ def _state_of(it: Object, scope: Scope) -> tuple[ObjectState, list[Difference]]:
 
 
 def findings_of(row: Attachment, live: Live) -> list[Finding]:
-    """What is wrong with one attachment, and what to do; a finding for each cause, not for each object."""
+    """Returns findings about one attachment: one for each cause, not for each object."""
     if row.state != "committed":
         return [attachments.unfinished(row)]
     if live.namespace != "there":
@@ -265,12 +265,12 @@ def findings_of(row: Attachment, live: Live) -> list[Finding]:
         return [judged(row, is_replaced=live.namespace == "replaced")]
     if live.objects is None:
         return [attachments.unreadable(row.key)]
-    told = list(_of_objects(row, live.objects, live.different))
+    of_objects = list(_of_objects(row, live.objects, live.different))
     if live.needs_new_link:
-        told = [for_a_new_link(it) for it in told]
+        of_objects = [for_a_new_link(it) for it in of_objects]
     return [
-        *told,
-        *(attachments.diverted(row.key, it) for it in live.led_away if not told),
+        *of_objects,
+        *(attachments.diverted(row.key, it) for it in live.led_away if not of_objects),
         *(attachments.foreign_address(row, it, row.ifname) for it in live.foreign),
     ]
 
@@ -289,12 +289,12 @@ def _of_objects(
 
 
 def for_a_new_link(it: Finding) -> Finding:
-    """What is missing or changed because the link's other end is, and comes back with a new one only."""
+    """Changes the advice for an object that only a new link repairs, since the link's other end is lost."""
     if it.code not in ("object-missing", "object-changed"):
         return it
     remedy = (
-        "somebody has renamed, moved or replaced its interface: undo that, or let "
-        f"`netloom check {it.subject} --repair --recreate` make its link anew; then its connections end"
+        "its interface was renamed, moved or replaced: undo that, or run "
+        f"`netloom check {it.subject} --repair --recreate`, which makes a new link and ends its connections"
     )
     return replace(it, next=remedy)
 
@@ -302,9 +302,9 @@ def for_a_new_link(it: Finding) -> Finding:
 def advise_new_links(
     findings: Sequence[Finding], rows: Iterable[Attachment], host: Namespace
 ) -> list[Finding]:
-    """With the advice to make a new link, for attachments that have lost the container's end of theirs.
+    """Advises a new link for attachments that have lost the container's end of theirs.
 
-    An audit tells of one object after the other. The lost end explains all of them, and decides what helps.
+    An audit reports object by object, but the lost end is the cause of all these findings.
     """
     changed = {it.subject for it in findings if it.code == "object-changed"}
     lost = {str(row.key) for row in rows if str(row.key) in changed and _has_lost_its_end(row, host)}
@@ -322,11 +322,11 @@ def _has_lost_its_end(row: Attachment, host: Namespace) -> bool:
 def without_stale(
     findings: Iterable[Finding], rows: Iterable[Attachment], dels: Sequence[Queued]
 ) -> list[Finding]:
-    """Without namespaces that are gone because their container was deleted: the DEL waits for the agent."""
+    """Leaves out deleted namespaces whose container was deleted, too: the DEL waits for the agent."""
     waiting = {str(row.key) for row in rows if any(it.is_about(row) for it in dels)} if dels else set()
     return [it for it in findings if it.code != "netns-stale" or it.subject not in waiting]
 
 
 def advise_up(findings: Iterable[Finding]) -> list[Finding]:
-    """With advice that can be followed while no agent runs."""
+    """Replaces advice that cannot be followed while no agent runs."""
     return [replace(it, next=_UP) if it.code in _BY_AGENT else it for it in findings]

@@ -1,8 +1,8 @@
 """Compares attachments with the kernel, and asks the agent to repair them.
 
-While an agent runs, a change that is under way looks like a defect. So what is found counts if it is still
-found a moment later, of the same thing: containers that come and go may have the same names, so an attachment
-is told by when it was made, and a link by its number.
+While an agent runs, a change in progress looks like a defect. So a finding counts only if a later comparison
+repeats it for the same subject. Names may be reused, so an attachment is identified by its creation time, and
+a link by its index.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .attachment_state import (
     findings_of,
     findings_of_table,
     foreign_addresses,
-    look_at,
+    live_state,
     without_stale,
 )
 from .documents import Checked
@@ -49,17 +49,17 @@ from .listing import configured_networks, queued
 
 # Seconds before each further comparison. Nearly every change is over by the second.
 RECHECK_AFTER = (0.3, 0.5)
-# Seconds for as many attachments as one request has: far longer than it takes.
+# Seconds for the attachments of one request: far longer than it takes.
 _PATIENCE = 60.0
 
-# By what findings are about: a number that no later thing of the same name has.
+# Numbers by subject of findings. No later thing of the same name has the same number.
 Identities: TypeAlias = Mapping[str, float]
-# What is done, how many of it, and of how many.
+# Receives what is done, how many of it, and of how many.
 Progress: TypeAlias = Callable[[str, int, int], None]
 
 
-class Looked(NamedTuple):
-    """`is_served` is whether an agent is at work, which may be the reason for what was found."""
+class Comparison(NamedTuple):
+    """`is_served` is whether an agent runs, whose work may look like a defect."""
 
     keys: list[AttachmentKey]
     findings: list[Finding]
@@ -68,12 +68,12 @@ class Looked(NamedTuple):
 
 
 def check(place: Place, name: str | None, progress: Progress) -> Checked:
-    """What differs, and still does a moment later. `name` is a network or an attachment; None: all."""
+    """Reports differences that persist. `name` is a network or an attachment; None: all."""
     return _document(_compare_again(place, name, progress))
 
 
 def repair(place: Place, name: str | None, progress: Progress, *, recreate: bool) -> Checked:
-    """Asks the agent to repair what differs, and tells what differs afterwards."""
+    """Asks the agent to repair differences, and reports those that remain."""
     done = _repaired(place, _compare(place, name, progress), progress, recreate=recreate)
     found = _compare_again(place, name, progress)
     if not recreate:
@@ -81,26 +81,26 @@ def repair(place: Place, name: str | None, progress: Progress, *, recreate: bool
     return _document(found, done)
 
 
-def _document(found: Looked, done: RepairAnswer | None = None) -> Checked:
+def _document(found: Comparison, done: RepairAnswer | None = None) -> Checked:
     wrong = {it.subject for it in found.findings}
     return Checked(
         attachments=[str(key) for key in found.keys],
-        repaired=None if done is None else [it for it in done.repaired if _is_told(it, wrong)],
+        repaired=None if done is None else [it for it in done.repaired if _is_reported(it, wrong)],
         table=done is not None and done.table,
         findings=found.findings,
     )
 
 
-def _is_told(it: RepairedAttachment, wrong: Collection[str]) -> bool:
-    """An attachment that was gone or just being made, and is well now, is no failure."""
+def _is_reported(it: RepairedAttachment, wrong: Collection[str]) -> bool:
+    """Leaves out attachments that were being made or deleted, and have no finding now."""
     return it.changed or bool(it.left) or (bool(it.error) and it.attachment in wrong)
 
 
 def _advise_recreate(it: Finding) -> Finding:
-    """The next step after a repair that did not help."""
+    """Replaces the advice of a finding that a repair did not fix."""
     if it.code not in ("object-missing", "object-changed"):
         return it
-    advice = f"`netloom check {it.subject} --repair --recreate` makes its link anew; then its connections end"
+    advice = f"`netloom check {it.subject} --repair --recreate` makes a new link, and ends its connections"
     return replace(it, next=advice)
 
 
@@ -114,7 +114,7 @@ def is_same(subject: str, one: Identities, other: Identities) -> bool:
     return one.get(subject) == other.get(subject)
 
 
-def _compare_again(place: Place, name: str | None, progress: Progress) -> Looked:
+def _compare_again(place: Place, name: str | None, progress: Progress) -> Comparison:
     found = _compare(place, name, progress)
     for seconds in RECHECK_AFTER if found.is_served else ():
         if not found.findings:
@@ -133,34 +133,34 @@ def _compare_again(place: Place, name: str | None, progress: Progress) -> Looked
 
 def _compare(
     place: Place, name: str | None, progress: Progress, only: Collection[str] | None = None
-) -> Looked:
-    """`only` are the attachments that are compared once more; the others were fine a moment ago."""
+) -> Comparison:
+    """`only` are the attachments to compare again; the others had no difference."""
     ledger = copy_of_journal(place)
     is_served = holder(place) is not None
     if ledger is None:
         if name is not None:
             raise _unknown(name)
-        return Looked([], [], is_served, {})
+        return Comparison([], [], is_served, {})
     with reading(place), Namespace.own() as host:
         bulk = _BulkCheck(host, only, progress)
         if name is None:
-            findings = audit(ledger, host, _pools(place), glance=bulk)
+            findings = audit(ledger, host, _pools(place), bulk_check=bulk)
             findings = advise_new_links(findings, bulk.others, host)
             findings += [it for row in bulk.others for it in _foreign(row)]
         else:
             rows = _meant(place, name, ledger)
             bulk(rows, plans_of(rows), contents.there(host))
             findings = findings_of_table(host)
-            findings += [it for row in bulk.others for it in findings_of(row, look_at(row, host))]
+            findings += [it for row in bulk.others for it in findings_of(row, live_state(row, host))]
         keys = [row.key for row in bulk.rows]
         findings = without_stale(findings, bulk.others, queued(place.intents))
         if not is_served:
             findings = advise_up(findings)
-        return Looked(keys, findings, is_served, identities(bulk.rows, host))
+        return Comparison(keys, findings, is_served, identities(bulk.rows, host))
 
 
 class _BulkCheck:
-    """Tells which attachments are as planned, and remembers the others."""
+    """Returns which attachments are as planned, and keeps the others."""
 
     def __init__(self, host: Namespace, only: Collection[str] | None, progress: Progress) -> None:
         self._progress = progress
@@ -192,14 +192,14 @@ def _meant(place: Place, name: str, ledger: Ledger) -> list[Attachment]:
 
 def _unknown(name: str) -> OperationFailed:
     return OperationFailed(
-        f"neither a network nor anything that is attached is named {name!r}",
-        f"`netloom explain {for_shell(name)}` tells what became of it; `netloom ls` lists what is attached",
+        f"there is no network and no attachment named {name!r}",
+        f"`netloom explain {for_shell(name)}` shows what happened to it; `netloom ls` lists attachments",
         code="not-attached",
     )
 
 
 def _pools(place: Place) -> list[Pool]:
-    """One that several networks share is counted once."""
+    """Returns the pools; one that several networks share is listed once."""
     try:
         networks = [it.network for it in node_networks(place.conf_dir)]
     except CNIError:
@@ -219,8 +219,8 @@ def _foreign(row: Attachment) -> list[Finding]:
         )
 
 
-def _repaired(place: Place, found: Looked, progress: Progress, *, recreate: bool) -> RepairAnswer:
-    """Some attachments in a request, so that none waits too long for its answer."""
+def _repaired(place: Place, found: Comparison, progress: Progress, *, recreate: bool) -> RepairAnswer:
+    """Sends attachments in several requests, so that no answer takes too long."""
     subjects = {it.subject for it in found.findings}
     keys = [key for key in found.keys if str(key) in subjects]
     done: list[RepairedAttachment] = []

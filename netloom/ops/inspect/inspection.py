@@ -1,4 +1,4 @@
-"""All that is known of an attachment, from the journal and from the kernel."""
+"""`netloom inspect`: an attachment as the journal and the kernel have it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .attachment_state import (
     RefusedPackets,
     counters_of,
     findings_of,
-    look_at,
+    live_state,
     refusals,
     refused_at,
     without_stale,
@@ -29,7 +29,7 @@ from .documents import AttachedWorkload, Counters, Held, Inspected, Netns, Way
 from .listing import Queued, queued
 from .plan_facts import facts_of
 
-# The search through all processes for those that hold a namespace: its seconds, and how many it shows.
+# Seconds of the search for processes that hold a namespace, and how many of them are shown.
 _PATIENCE = 2.0
 _MOST = 20
 
@@ -41,9 +41,8 @@ def inspect(place: Place, name: str) -> list[Inspected]:
         found = [] if journal is None else [_inspected(row, journal, host, dels, refused) for row in rows]
     if not found:
         raise OperationFailed(
-            f"nothing that is named {name!r} is attached",
-            f"`netloom explain {for_shell(name)}` tells what became of it; `netloom ls` lists what is "
-            "attached",
+            f"there is no attachment named {name!r}",
+            f"`netloom explain {for_shell(name)}` shows what happened to it; `netloom ls` lists attachments",
             code="not-attached",
         )
     return found
@@ -56,7 +55,7 @@ def _inspected(
     dels: Sequence[Queued],
     refused: Mapping[str, RefusedPackets] | None,
 ) -> Inspected:
-    live = look_at(row, host)
+    live = live_state(row, host)
     of_it = None if refused is None else refused.get(row.host_link)
     facts, result = facts_of(row.plan), _decoded(row.result)
     return Inspected(
@@ -106,7 +105,7 @@ def _netns(row: Attachment, live: Live) -> Netns:
         path=row.netns,
         inode=row.netns_inode,
         presence=live.namespace,
-        # Of one whose number is another's by now, nobody can say who holds it.
+        # If another namespace has its inode, its holders cannot be told apart.
         holders=[] if live.namespace == "replaced" else _holders(row.netns_inode),
     )
 
@@ -125,5 +124,5 @@ def _counters(row: Attachment, live: Live, host: Namespace, refused: int | None)
     try:
         with Namespace.open(row.netns) as container:
             return counters_of(row.host_link, row.ifname, host, container, refused)
-    except InvalidNamespace:  # it went just now
+    except InvalidNamespace:  # it was deleted just now
         return None

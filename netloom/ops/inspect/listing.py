@@ -1,6 +1,6 @@
-"""What is attached, which ports of the host lead there, and which DELs wait for the agent.
+"""Lists attachments, the ports of the host that lead to them, and DELs that wait for the agent.
 
-Read from the journal and from the files of queued DELs, without the kernel.
+It reads the journal and the files of queued DELs, not the kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .plan_facts import facts_of
 
 
 class Queued(NamedTuple):
-    """`network` is None of a DEL that names none: it is about every one. `sent` is seconds since boot."""
+    """A queued DEL. `network` is None if it names none and so concerns all; `sent` is seconds since boot."""
 
     network: str | None
     container_id: str
@@ -33,7 +33,7 @@ class Queued(NamedTuple):
 
 
 def queued(directory: str) -> list[Queued]:
-    """What cannot be read is left to the agent, which says so."""
+    """Ignores files that cannot be read: the agent reports them."""
     try:
         if not os.listdir(directory):
             return []
@@ -76,7 +76,7 @@ class AttachmentRow(NamedTuple):
 
 
 def attachments(place: Place, network: str | None = None) -> list[AttachmentRow]:
-    """Those of one network, or all; by network, the oldest first."""
+    """Lists attachments of one network, or all; by network, the oldest first."""
     with ledger(place) as journal:
         if journal is None:
             return []
@@ -119,7 +119,7 @@ def document_of(it: AttachmentRow) -> Listed:
 
 
 def configured_networks(directory: str) -> set[str]:
-    """Their names; none if the directory cannot be read."""
+    """Returns the names of networks; none if the directory cannot be read."""
     from ..node.networks import node_networks
 
     try:
@@ -129,7 +129,7 @@ def configured_networks(directory: str) -> set[str]:
 
 
 def held_ports(place: Place, port: int | None = None) -> list[HeldPort]:
-    """Who holds which port of the host; of one port, or of all."""
+    """Lists ports of the host with the attachments that hold them: one port, or all."""
     with ledger(place) as journal:
         if journal is None:
             return []

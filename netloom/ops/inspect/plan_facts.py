@@ -1,8 +1,8 @@
-"""What a recorded plan says of its attachment, read in one pass.
+"""Reads what a recorded plan says about its attachment, in one pass.
 
-To make all objects of two thousand plans, and to import the kernel for it, takes longer than everything else
-that `netloom ls` does. So a part is read here by the few fields that are shown, whatever kind of object it
-is. What they mean is said in `netloom.networks`; a test holds both together.
+To decode all objects of two thousand plans, and to import the kernel for it, would take longer than the rest
+of `netloom ls`. So this module decodes only the fields that are shown, for objects of any type.
+`netloom.networks` defines their meaning; a test keeps both in agreement.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...networks.names import queue_of
 
-# Of plans that can be read so: that of `netloom.kernel.plan`.
+# The version of plans that this module can read: that of `netloom.kernel.plan`.
 VERSION = 1
 
-# As the node's table has them.
+# Names of sets and chains in the node's table.
 _PORTS = frozenset({"ports4", "ports6"})
 _PORTS_AT = frozenset({"ports4_at", "ports6_at"})
 _LEAVING4, _LEAVING6, _APART = "leaving4", "leaving6", "apart"
@@ -42,28 +42,30 @@ class HostPort(
     host_port: Annotated[int, Meta(description="port of the host")]
     protocol: Annotated[str, Meta(description="`tcp`, `udp` or `sctp`")]
     container_ip: Annotated[str, Meta(description="the container's address that it leads to")]
-    container_port: Annotated[int, Meta(description="and the port there")]
+    container_port: Annotated[int, Meta(description="the container's port that it leads to")]
 
 
 class Bandwidth(Struct, frozen=True, rename="camel"):
-    """How fast a container may be, as the capability says it. A direction without a limit is left out."""
+    """Rate limits of a container, as in the capability. A direction without a limit is left out."""
 
-    ingress_rate: Annotated[int | UnsetType, Meta(description="bits a second that it receives")] = UNSET
-    ingress_burst: Annotated[int | UnsetType, Meta(description="bits that may come at once")] = UNSET
-    egress_rate: Annotated[int | UnsetType, Meta(description="bits a second that it sends")] = UNSET
-    egress_burst: Annotated[int | UnsetType, Meta(description="bits that it may send at once")] = UNSET
+    ingress_rate: Annotated[int | UnsetType, Meta(description="bits per second that it can receive")] = UNSET
+    ingress_burst: Annotated[int | UnsetType, Meta(description="bits that it can receive at once")] = UNSET
+    egress_rate: Annotated[int | UnsetType, Meta(description="bits per second that it can send")] = UNSET
+    egress_burst: Annotated[int | UnsetType, Meta(description="bits that it can send at once")] = UNSET
 
 
 class Masquerade(Struct, frozen=True):
-    """Of which families what leaves gets the host's address."""
+    """Masquerading (NAT) of outgoing traffic to the host's address."""
 
-    ipv4: Annotated[bool, Meta(description="whether that is so for IPv4")]
-    ipv6: Annotated[bool, Meta(description="whether that is so for IPv6")]
-    inside: Annotated[list[str], Meta(description="networks that see the container's own address")]
+    ipv4: Annotated[bool, Meta(description="whether IPv4 traffic is masqueraded")]
+    ipv6: Annotated[bool, Meta(description="whether IPv6 traffic is masqueraded")]
+    inside: Annotated[
+        list[str], Meta(description="destinations that see the container's own address, as CIDRs")
+    ]
 
 
 class Facts(Struct, frozen=True):
-    """Of a plan that cannot be read, nothing is known."""
+    """What a plan says; the defaults if it cannot be read."""
 
     mac: str | None = None
     mtu: int | None = None
@@ -102,7 +104,7 @@ def facts_of(plan: bytes) -> Facts:
         return _said_by(decoded.objects) if decoded.version == VERSION else Facts()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Facts()
-    except (ValueError, LookupError, TypeError):  # a key or a value that none of ours has
+    except (ValueError, LookupError, TypeError):  # a key or a value that netloom never writes
         return Facts()
 
 

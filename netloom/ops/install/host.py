@@ -13,7 +13,7 @@ from ...kernel.values import shown_ip
 from ...networks.host import Host, Lack
 from ..errors import OperationFailed, UsageError
 from ..health import pools as pools_health
-from ..node.host import look_at
+from ..node.host import read_host
 from ..node.install import NotBuilt, shipped_plugin
 from ..node.table_contents import CODE as ANOTHER
 from ..node.table_contents import adopt, another_at, identity_of
@@ -192,6 +192,6 @@ def _parsed(cidrs: Iterable[str]) -> tuple[Pool, ...]:
 def _host() -> Host:
     try:
         with Namespace.own() as host:
-            return look_at(host)
+            return read_host(host)
     except KernelError:
         return Host()

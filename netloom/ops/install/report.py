@@ -19,7 +19,7 @@ from ..journals.reading import networks_attached_of
 from ..node.install import Put
 from ..node.networks import NodeNetwork, node_networks
 from ..status.findings import warnings_of_links
-from ..status.report import obstacles, report
+from ..status.report import blocking_conditions, report
 from .conflist import DEFAULT_POOLS, DEFAULT_VERSION, Decision, NodeOptions
 from .host import lack_of
 from .plugins import FailedPlace
@@ -122,7 +122,7 @@ def obstacles_of(options: NodeOptions) -> list[str]:
     """
     found = report(options.place)
     copies = [f"{it.text}; {it.next}" for it in found.findings if it.code == "journal-restorable"]
-    return [*obstacles(found), *(copies or _of_orphans(options))]
+    return [*blocking_conditions(found), *(copies or _of_orphans(options))]
 
 
 def _of_orphans(options: NodeOptions) -> list[str]:

@@ -1,1 +1,1 @@
-"""What is on this node: networks and their files, orphaned links, the nft table, leaks, who owns the host."""
+"""The contents of a node: network files, orphaned links, the nft table, leaks, and the host's owner."""

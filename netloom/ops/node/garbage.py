@@ -1,4 +1,4 @@
-"""What leaked on this node: of containers that are gone, and of operations that did not finish."""
+"""Leaks on this node: of containers that were deleted, and of operations that did not finish."""
 
 from __future__ import annotations
 
@@ -32,42 +32,45 @@ Kind: TypeAlias = Literal["attachment", "unfinished", "queued DEL", "element", "
 _UNREADABLE = ".unreadable"
 
 
-class Leftover(Struct, frozen=True):
-    """One thing that nobody needs any more, or seems not to."""
+class Leak(Struct, frozen=True):
+    """Something on the node that no container needs any longer, or may not need."""
 
     kind: Annotated[
         Kind,
         Meta(
-            description="an attachment whose container is gone, one that is half made or half gone, a DEL "
-            "that waits, an element or a chain of the nft table, a link, addresses that have rested"
+            description="an attachment whose container was deleted, an unfinished attachment, a queued DEL, "
+            "an element or a chain of the nft table, a link, addresses whose cooldown is over"
         ),
     ]
     subject: Annotated[str, Meta(description="its name: an attachment, a link, a file")]
-    reason: Annotated[str, Meta(description="why it is left over")]
-    kept: Annotated[str, Meta(description="why it stays, and what to do; empty: it goes")] = ""
+    reason: Annotated[str, Meta(description="why it is a leak")]
+    kept: Annotated[
+        str, Meta(description="why netloom keeps it, and what to do; empty: netloom removes it")
+    ] = ""
 
 
 class Collected(Struct, frozen=True):
-    """What went, and what is left all the same."""
+    """Leaks that were removed, and leaks that remain."""
 
-    removed: list[Leftover]
-    left: list[Leftover]
+    removed: list[Leak]
+    left: list[Leak]
 
 
-def nobody(_: AttachmentKey) -> bool:
+def never_busy(_: AttachmentKey) -> bool:
     return False
 
 
-def leftovers(
+def leaks(
     ledger: Ledger,
     host: Namespace,
     waiting: str,
     boot_id: str,
-    is_busy: Callable[[AttachmentKey], bool] = nobody,
-) -> list[Leftover]:
-    """`waiting` is the directory of DELs that wait; `is_busy` is whether somebody is at work on one.
+    is_busy: Callable[[AttachmentKey], bool] = never_busy,
+) -> list[Leak]:
+    """Lists leaks. `waiting` is the directory of queued DELs; `is_busy` says that a request is working on it.
 
-    The kernel is looked at first: what is made meanwhile is in the journal before it is in the kernel.
+    It reads the kernel before the journal, which has everything before the kernel does: an object that is
+    made meanwhile is no leak.
     """
     links = set(link_names(host))
     elements, chains = contents.there(host), contents.chains_there(host)
@@ -77,9 +80,9 @@ def leftovers(
     return [
         *_queued(waiting),
         *_attachments(ledger, places, links, boot_id),
-        *(Leftover("element", f"{it.set} {' . '.join(it.key)}", "no attachment has it") for it in strays),
+        *(Leak("element", f"{it.set} {' . '.join(it.key)}", "no attachment uses it") for it in strays),
         *(
-            Leftover("chain", name, "no attachment has it")
+            Leak("chain", name, "no attachment uses it")
             for name in contents.unused(chains, set(elements) - set(strays), planned)
         ),
         *_links(ledger, links),
@@ -89,29 +92,29 @@ def leftovers(
 
 def _attachments(
     ledger: Ledger, places: Iterable[AttachmentPlace], links: set[str], boot_id: str
-) -> Iterable[Leftover]:
+) -> Iterable[Leak]:
     known = ledger.fact("boot_id")
     for it in places:
         key = str(it.key)
         if known not in (None, boot_id):
-            yield Leftover("attachment", key, "it is of another boot, and gone with its kernel")
+            yield Leak("attachment", key, "it was made in another boot")
         elif it.state != "committed":
-            yield Leftover("unfinished", key, f"it is {it.state}, and nobody is at work on it")
+            yield Leak("unfinished", key, f"it is {it.state}, and no request is working on it")
         elif it.host_link in links:
             if not leads_there(it):
-                yield Leftover(
+                yield Leak(
                     "attachment",
                     key,
-                    f"{it.netns} does not lead to its namespace any more",
-                    f"somebody holds that namespace, since {it.host_link} is there; "
-                    f"`netloom inspect {key}` tells who",
+                    f"{it.netns} no longer leads to its namespace",
+                    f"a process holds that namespace, since {it.host_link} still exists; "
+                    f"`netloom inspect {key}` names it",
                 )
         elif is_dead(ledger, it):
-            yield Leftover("attachment", key, f"its namespace {it.netns} is gone")
+            yield Leak("attachment", key, f"its namespace {it.netns} was deleted")
 
 
 def is_dead(ledger: Ledger, place: AttachmentPlace) -> bool:
-    """Of one whose link is gone: whether its namespace is, too, or its number is another's by now."""
+    """Whether the namespace of an attachment without a link was deleted, even if its inode is reused."""
     if not leads_there(place):
         return True
     row = ledger.by_id(place.id)
@@ -121,30 +124,30 @@ def is_dead(ledger: Ledger, place: AttachmentPlace) -> bool:
         with Namespace.open(place.netns) as found:
             return found.cookie not in (0, row.netns_cookie)
     except InvalidNamespace:
-        return False  # it goes right now; the next look will see it
+        return False  # it is being deleted; the next run notices
 
 
-def _queued(directory: str) -> Iterable[Leftover]:
+def _queued(directory: str) -> Iterable[Leak]:
     for path in waiting_in(directory):
         try:
             environment = read_intent(path).head.environment
-        except FileNotFoundError:  # it was done meanwhile
+        except FileNotFoundError:  # the agent did it meanwhile
             continue
         except (OSError, ProtocolError):
             yield _unreadable(path)
             continue
         named = f"{environment.get('CNI_CONTAINERID', '')}/{environment.get('CNI_IFNAME', '')}"
-        yield Leftover("queued DEL", named, f"it came while no agent answered, and waits as {path}")
+        yield Leak("queued DEL", named, f"it arrived while no agent answered, and waits as {path}")
     yield from map(_unreadable, _set_aside(directory))
 
 
-def _unreadable(path: str) -> Leftover:
-    advice = "look into it, and remove it by hand: nobody needs it"
-    return Leftover("queued DEL", path, "it cannot be read", advice)
+def _unreadable(path: str) -> Leak:
+    advice = "inspect it, and delete it by hand: nothing needs it"
+    return Leak("queued DEL", path, "it cannot be read", advice)
 
 
 def _set_aside(directory: str) -> list[str]:
-    """What an agent could not read, and what has the name of a DEL and is no file."""
+    """Lists DELs that an agent could not read, and entries with the name of a DEL that are not files."""
     try:
         with os.scandir(directory) as entries:
             return sorted(
@@ -157,8 +160,8 @@ def _set_aside(directory: str) -> list[str]:
         return []
 
 
-def _links(ledger: Ledger, links: set[str]) -> Iterable[Leftover]:
-    """A pair has a container at its other end, which may use it. A queue without its link has nobody."""
+def _links(ledger: Ledger, links: set[str]) -> Iterable[Leak]:
+    """A container may use the other end of a pair. A queue whose link was deleted has no user."""
     for name in sorted(links):
         host_link = names.host_link_of(name)
         if host_link is None or ledger.has_link(host_link):
@@ -168,54 +171,62 @@ def _links(ledger: Ledger, links: set[str]) -> Iterable[Leftover]:
                 "it is not in the journal (orphaned)",
                 f"a container may use it; if none does, `ip link del {host_link}` removes it",
             )
-            yield Leftover("link", name, reason, kept)
+            yield Leak("link", name, reason, kept)
         else:
-            yield Leftover("link", name, f"its link {host_link} is gone")
+            yield Leak("link", name, f"its link {host_link} was deleted")
 
 
 def stray_queues(ledger: Ledger, links: Iterable[str]) -> list[str]:
-    """Links of limits whose attachments and links are gone."""
+    """Returns queues of bandwidth limits whose attachments and links were deleted."""
     return [it.subject for it in _links(ledger, set(links)) if not it.kept]
 
 
-def _rested(ledger: Ledger) -> Iterable[Leftover]:
+def _rested(ledger: Ledger) -> Iterable[Leak]:
     over = boottime() - LONGEST_COOLDOWN
     query = "SELECT count(*) FROM address WHERE released < ?"
     (count,) = ledger.connection.execute(query, (over,)).fetchone()
     if count:
-        yield Leftover("rested", f"{count} addresses", "their rest is over; they are free, and their rows go")
+        yield Leak(
+            "rested",
+            f"{count} addresses",
+            "their cooldown is over: they are free, and their rows can be deleted",
+        )
 
 
-# Work of a running agent looks like a leak until it is done. Rarely, the agent does the same again.
+# Seconds before further looks: work in progress looks like a leak until it is done.
 _MOMENTS = (0.3, 0.5)
 _PATIENCE = 120.0
 _OF_ATTACHMENTS = ("attachment", "unfinished")
 
 
 class Garbage(Struct, frozen=True, rename={"dry_run": "dryRun"}):
-    """What is left over on this node."""
+    """Leaks on this node."""
 
-    dry_run: Annotated[bool, Meta(description="whether it was only looked for")]
-    removed: Annotated[list[Leftover], Meta(description="what went; with --dry-run: what would go")]
-    kept: Annotated[list[Leftover], Meta(description="what may be in use, and stays")]
-    left: Annotated[list[Leftover], Meta(description="what should have gone, and did not")]
-    results: Annotated[list[str], Meta(description="files in the CNI cache that go with the attachments")]
+    dry_run: Annotated[bool, Meta(description="whether leaks were only listed")]
+    removed: Annotated[
+        list[Leak], Meta(description="leaks that were removed; with --dry-run: that would be removed")
+    ]
+    kept: Annotated[list[Leak], Meta(description="leaks that may be in use, which netloom keeps")]
+    left: Annotated[list[Leak], Meta(description="leaks that could not be removed")]
+    results: Annotated[
+        list[str], Meta(description="files in the CNI cache that are removed with the attachments")
+    ]
 
 
 def listed(place: Place, cache_dir: str) -> Garbage:
-    """What would be collected. Needs no agent, and changes nothing."""
-    found = _leftovers(place)
+    """Lists what would be collected. It needs no agent, and changes nothing."""
+    found = _leaks(place)
     is_served = holder(Place(place.state_dir, place.socket)) is not None
     for moment in _MOMENTS if found and is_served else ():
         time.sleep(moment)
-        again = _leftovers(place)
+        again = _leaks(place)
         found = [it for it in found if it in again]
     going, kept = _parted(found)
     return Garbage(True, going, kept, [], [it.path for it in _results_of(cache_dir, going)])
 
 
 def collected(place: Place, cache_dir: str) -> Garbage:
-    """What the agent has collected, and the results that went with it."""
+    """Has the agent collect leaks, and removes the cached results of the attachments that it released."""
     answer = msgspec.json.decode(ask(place, "collect", timeout=_PATIENCE), type=Collected)
     left, kept = _parted(answer.left)
     with ledger(place) as journal:
@@ -224,21 +235,21 @@ def collected(place: Place, cache_dir: str) -> Garbage:
     return Garbage(False, answer.removed, kept, left, results)
 
 
-def _leftovers(place: Place) -> list[Leftover]:
+def _leaks(place: Place) -> list[Leak]:
     with ledger(place) as journal, Namespace.own() as host:
         if journal is None:
             return []
-        return leftovers(journal, host, intents_of(place.socket), boot_id())
+        return leaks(journal, host, intents_of(place.socket), boot_id())
 
 
-def _parted(found: Iterable[Leftover]) -> tuple[list[Leftover], list[Leftover]]:
-    """What goes, and what stays."""
+def _parted(found: Iterable[Leak]) -> tuple[list[Leak], list[Leak]]:
+    """Returns leaks to remove, and leaks to keep."""
     every = list(found)
     return [it for it in every if not it.kept], [it for it in every if it.kept]
 
 
 class CachedResult(Struct, frozen=True):
-    """The file of an attachment that is gone, or will be."""
+    """The file in the CNI cache of an attachment that was or will be released."""
 
     cache: Cache
     key: AttachmentKey
@@ -255,21 +266,21 @@ class CachedResult(Struct, frozen=True):
         return True
 
 
-def _results_of(cache_dir: str, released: Iterable[Leftover]) -> Iterator[CachedResult]:
+def _results_of(cache_dir: str, released: Iterable[Leak]) -> Iterator[CachedResult]:
     cache = Cache(cache_dir)
     for key in filter(None, map(_key, released)):
-        # One that says so itself, and not that of a container that has come back under the same name.
+        # Only a file that names this attachment, and not one of a new container with the same name.
         found = cache.config(key) if cache.owner(key) == key else None
         if found is not None and is_ours_alone(found) and not (found.netns and is_namespace(found.netns)):
             yield CachedResult(cache, key)
 
 
-def _is_there(ledger: Ledger, it: Leftover) -> bool:
+def _is_there(ledger: Ledger, it: Leak) -> bool:
     """Whether an attachment of this name was made meanwhile."""
     key = _key(it)
     return key is not None and ledger.find(key) is not None
 
 
-def _key(it: Leftover) -> AttachmentKey | None:
+def _key(it: Leak) -> AttachmentKey | None:
     parts = it.subject.split("/")
     return AttachmentKey(*parts) if it.kind in _OF_ATTACHMENTS and len(parts) == 3 else None

@@ -23,7 +23,7 @@ _IPV6 = "/proc/sys/net/ipv6"
 RESOLVERS = "/etc/resolv.conf"
 
 
-def look_at(namespace: Namespace) -> Host:
+def read_host(namespace: Namespace) -> Host:
     way_out = uplink(namespace)
     found = [
         address.decode(payload)
@@ -43,10 +43,10 @@ def look_at(namespace: Namespace) -> Host:
 
 
 def _links(namespace: Namespace, indexes: Iterable[int], way_out: Uplink | None) -> dict[int, str]:
-    """Links that other machines are on: those with an address, and the way out. Never containers'."""
+    """Returns links to other machines: those with an address, and the uplink; never containers' links."""
     found: dict[int, str] = {}
     for index in indexes:
-        with suppress(Refused):  # it went just now
+        with suppress(Refused):  # it was deleted just now
             answer = namespace.route.ask(link.GET, link.get(index))
             if answer is not None:
                 found[index] = link.decode(answer).name
@@ -59,11 +59,11 @@ def _links(namespace: Namespace, indexes: Iterable[int], way_out: Uplink | None)
 def _neighbours(
     namespace: Namespace, addresses: Sequence[address.AddressRecord], links: Mapping[int, str]
 ) -> dict[bytes, Machine]:
-    """Of whom the most is known counts: a gateway may be a resolver and in the neighbour table, too."""
+    """Returns each machine with its most telling role: a gateway may be a resolver and a neighbour, too."""
     on_links = [it for it in addresses if it.index in links]
     far_ends = {packed_ip(it.peer): Machine("neighbour", links[it.index]) for it in on_links if it.peer}
     machines = machines_on(namespace, links)
-    # The kernel has a host route to the far end of a wire, too, which says less.
+    # A host route to the far end of a point-to-point link says less than the link's address.
     machines |= {ip: it for ip, it in far_ends.items() if ip not in machines or machines[ip].role == "routed"}
     for ip in resolvers():
         name = next((links[it.index] for it in on_links if _is_on_subnet(ip, it)), None)
@@ -79,7 +79,7 @@ def _is_on_subnet(ip: bytes, of: address.AddressRecord) -> bool:
 
 
 def resolvers(path: str = RESOLVERS) -> list[bytes]:
-    """The host's DNS servers; none if nobody can tell."""
+    """Returns the host's DNS servers; none if the file cannot be read."""
     found = []
     with suppress(OSError), open(path, errors="replace") as file:
         for line in file:
@@ -91,7 +91,7 @@ def resolvers(path: str = RESOLVERS) -> list[bytes]:
 
 
 def _ipv6_switch(namespace: Namespace) -> str:
-    """A new link has what `default` says. To write `all` writes `default`, too, which may differ later."""
+    """Returns the sysctl that switches IPv6 off for new links. They use `default`, which `all` also sets."""
     with namespace.entered():
         if not _is_off("default"):
             return ""
@@ -106,13 +106,13 @@ def _is_off(where: str) -> bool:
         return False
 
 
-# Root servers, whose addresses have not moved for decades and are no host's own.
+# Root servers, whose addresses have not changed for decades.
 FAR_AWAY = {
     socket.AF_INET: socket.inet_pton(socket.AF_INET, "198.41.0.4"),
     socket.AF_INET6: socket.inet_pton(socket.AF_INET6, "2001:503:ba3e::2:30"),
 }
 
-# Of a source that reverse-path filtering does not believe; and the same from Linux 6.14 on.
+# Errors for a source that reverse-path filtering rejects: before Linux 6.14, and since.
 FILTERED = frozenset({errno.EXDEV, errno.EINVAL})
 
 _INFO = Struct("=BBBBBBBBI")
@@ -122,9 +122,9 @@ _DST, _SRC, _IIF = 1, 2, 3
 def way(
     host: Namespace, target: bytes, *, source: bytes = b"", link: int | None = None
 ) -> route.RouteRecord | None:
-    """The route that a packet would take: of the host's own, or of one that came in by a link.
+    """Returns the route of a packet of the host, or of one that arrives on `link`.
 
-    Raises `Refused`: EHOSTUNREACH if the link does not forward, others as the rule or the route says.
+    Raises `Refused`: EHOSTUNREACH if the link does not forward, otherwise the error of the rule or route.
     """
     family = socket.AF_INET if len(target) == 4 else socket.AF_INET6
     question = _INFO.pack(family, len(target) * 8, len(source) * 8, 0, 0, 0, 0, 0, 0) + raw(_DST, target)
@@ -137,7 +137,7 @@ def way(
 
 
 class Diverted(NamedTuple):
-    """Packets to or from an address, and what happens to them instead, as a sentence."""
+    """An address whose packets take a wrong route, and `what` happens to them, as a sentence."""
 
     ip: str
     what: str
@@ -146,7 +146,7 @@ class Diverted(NamedTuple):
 def diverted(
     host: Namespace, host_link: str, ips: Sequence[bytes], *, by_settings: bool = True
 ) -> Iterator[Diverted]:
-    """Nothing, if the link is gone. `by_settings`: also what the kernel's settings refuse."""
+    """Yields nothing if the link is missing. `by_settings`: includes what kernel settings refuse."""
     try:
         index = host.route.index(host_link)
     except Refused:
@@ -164,15 +164,15 @@ def _not_led_to(host: Namespace, ip: bytes, index: int) -> str:
     try:
         found = way(host, ip)
     except Refused as refused:
-        return f"the host has no way to it ({os.strerror(refused.errno)})"
+        return f"the host has no route to it ({os.strerror(refused.errno)})"
     hops = () if found is None else found.hops
     if found is None or found.kind != route.UNICAST or not hops:
         return "a route of the host discards them"
-    return "" if hops[0].index == index else f"the host sends them by {_name(host, hops[0].index)}"
+    return "" if hops[0].index == index else f"the host sends them to {_name(host, hops[0].index)}"
 
 
 def _refused(host: Namespace, ip: bytes, index: int, *, by_settings: bool) -> str | None:
-    """Asked only of a host that has a way out itself."""
+    """Returns None also if the host itself has no route to the outside."""
     family = socket.AF_INET if len(ip) == 4 else socket.AF_INET6
     far = FAR_AWAY[family]
     try:

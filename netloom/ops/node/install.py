@@ -1,7 +1,8 @@
-"""Files that a node gets: put in place in one step, and written down, so that they can be told from others'.
+"""Files that netloom installs on a node: written atomically, and recorded in a receipt.
 
-A runtime may run the plugin or read the network's file at any moment. So each appears whole, by a rename:
-that neither waits for a plugin that runs ("text file busy") nor shows half a file to anybody.
+A runtime may run the plugin or read the network's file at any moment. So each file appears whole, by a
+rename, which also works while the plugin runs ("text file busy"). The receipt tells netloom's files from
+those of others.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ...api.paths import receipt_of
 from ...cni.files import make_directories, read_document, sync_directory
 
 PLUGIN = "netloom"
-# Of files: how the plugin and the network's configuration are put there.
+# File modes of the plugin and of the network's configuration.
 EXECUTABLE = 0o755
 READABLE = 0o644
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 _SHIPPED = os.path.join(_ROOT, "_plugin", PLUGIN)
 _LARGEST = 64 << 20
-# What every version of the plugin says when somebody runs it by hand.
+# Text that every version of the plugin prints when it is run by hand.
 _MARK = b"netloom: the CNI plugin that hands its requests to the agent of the node"
-# What is in a file's place then is none, and none of ours.
+# Errors for something in a file's place that is not a file that netloom wrote.
 _NO_FILE = (errno.EISDIR, errno.EINVAL, errno.EFBIG, errno.ELOOP)
 
 Put: TypeAlias = Literal["installed", "replaced", "kept"]
@@ -40,13 +41,13 @@ class NotBuilt(Exception):
 
 
 class Receipt(Struct, frozen=True):
-    """Which files of this node are ours: each one's path, and the digest of what we wrote there.
+    """The files that netloom installed on this node: paths, with digests of the contents that it wrote.
 
-    And the directories that were not there before, of which the same cannot be said: others may use them.
-    `left` are files that a purge has found changed: nobody looks after them, and every purge names them.
-    `intended` are files that were about to be written when the process was cut off: each has the content
-    that `files` knows, or this one. `network` is the name of the network that `netloom up` configured;
-    with `keep_network`, the agent restores that network's file when it is missing.
+    `directories` are those that netloom made; others may use them, too. `left` are files that a purge found
+    changed: netloom no longer manages them, and every purge names them. `intended` are files that were about
+    to be written when the process was cut off: each has the content of `files`, or this one. `network` is the
+    name of the network that `netloom up` configured; with `keep_network`, the agent restores that network's
+    file when it is missing.
     """
 
     files: Mapping[str, str] = {}
@@ -57,17 +58,17 @@ class Receipt(Struct, frozen=True):
     keep_network: bool = False
 
     def is_ours(self, path: str, content: bytes) -> bool:
-        """Whether a file is as we wrote it. One that somebody has changed since is theirs."""
+        """Whether a file is as netloom wrote it. A file that was changed since belongs to others."""
         return digest(content) in (self.left.get(path), self.files.get(path), self.intended.get(path))
 
     @property
     def everything(self) -> Mapping[str, str]:
-        """What a purge has to look at."""
+        """All files that a purge has to check."""
         return {**self.left, **self.intended, **self.files}
 
     @property
     def plugins(self) -> list[str]:
-        """Every place at which the plugin was installed, the first first."""
+        """Every path at which the plugin was installed, the oldest first."""
         return [path for path in self.files if os.path.basename(path) == PLUGIN]
 
     def adding(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
@@ -81,12 +82,12 @@ class Receipt(Struct, frozen=True):
         )
 
     def intending(self, path: str, content: bytes, directories: Iterable[str] = ()) -> Receipt:
-        """To be kept before a file is written: if the process is cut off then, the file is still known."""
+        """Must be stored before a file is written, so that the file is known if the process is cut off."""
         made = dict.fromkeys((*self.directories, *directories))
         return replace(self, directories=tuple(made), intended={**self.intended, path: digest(content)})
 
     def forgetting(self, paths: Collection[str]) -> Receipt:
-        """Without files that are gone, and the directories that went with them."""
+        """Returns a receipt without files that were deleted, and the directories deleted with them."""
         gone = {directory for path in paths for directory in missing_directories(path)}
         gone |= {os.path.dirname(path) for path in paths if not os.path.isdir(os.path.dirname(path))}
         return replace(
@@ -96,7 +97,7 @@ class Receipt(Struct, frozen=True):
         )
 
     def leaving(self, paths: Collection[str]) -> Receipt:
-        """What a purge that is done has to remember: files that stayed, and directories that they keep."""
+        """Returns the receipt after a purge: files that it kept, and the directories that have them."""
         left = {path: it for path, it in self.everything.items() if path in paths}
         return Receipt({}, tuple(filter(os.path.isdir, self.directories)) if left else (), left)
 
@@ -113,13 +114,13 @@ def shipped_plugin() -> bytes:
 
 
 def digest(content: bytes) -> str:
-    import hashlib  # who only reads need not wait for it
+    import hashlib  # imported only when needed
 
     return hashlib.sha256(content).hexdigest()
 
 
 def read(path: str) -> bytes | None:
-    """A file's content, or None if it is not there. OSError says what is wrong with any other."""
+    """Returns a file's content, or None if it does not exist. Raises OSError if it cannot be read."""
     try:
         return read_document(path, limit=_LARGEST)
     except FileNotFoundError:
@@ -127,13 +128,13 @@ def read(path: str) -> bytes | None:
 
 
 def put(path: str, content: bytes, mode: int) -> Put:
-    """Makes it so. What is so already is not written again."""
+    """Writes a file atomically, unless it has this content and mode already."""
     before = read(path)
     if before == content and os.stat(path).st_mode & 0o777 == mode:
         return "kept"
     directory, name = os.path.split(path)
     make_directories(directory, 0o755)
-    # No runtime takes it for a configuration, nor for a plugin that a network could name.
+    # With this name, no runtime uses it as a configuration or as a plugin.
     spare = os.path.join(directory, f".{name}.{os.getpid()}.new")
     try:
         _write(spare, content, mode)
@@ -147,7 +148,7 @@ def put(path: str, content: bytes, mode: int) -> Put:
 
 
 def put_new(path: str, content: bytes, mode: int) -> None:
-    """Writes a file that is not there yet, in one step. FileExistsError: something has its name by now."""
+    """Writes a new file atomically. Raises FileExistsError if something has its name."""
     directory, name = os.path.split(path)
     make_directories(directory, 0o755)
     spare = os.path.join(directory, f".{name}.{os.getpid()}.new")
@@ -161,7 +162,7 @@ def put_new(path: str, content: bytes, mode: int) -> None:
 
 
 def missing_directories(path: str) -> list[str]:
-    """What `put` has to make above a file, the deepest first."""
+    """Returns the directories that `put` has to make for a file, the deepest first."""
     missing = []
     directory = os.path.dirname(path)
     while not os.path.lexists(directory):
@@ -182,7 +183,7 @@ def _write(path: str, content: bytes, mode: int) -> None:
 
 
 def receipt(state_dir: str) -> Receipt:
-    """What was written down; nothing, if it was lost: then every file is somebody else's."""
+    """Reads the receipt; if it is lost, it is empty, and every file counts as another's."""
     try:
         return _decoded(state_dir)
     except (OSError, ValueError):
@@ -190,10 +191,10 @@ def receipt(state_dir: str) -> Receipt:
 
 
 def receipt_damage(state_dir: str) -> str | None:
-    """Why it cannot be understood, if so. OSError: why it can be neither read nor replaced."""
+    """Returns why it is invalid, or None. Raises OSError if it can be neither read nor replaced."""
     try:
         _decoded(state_dir)
-    except NotADirectoryError:  # there is no such state directory, which others tell
+    except NotADirectoryError:  # there is no such state directory, which is reported elsewhere
         return None
     except ValueError as error:
         return str(error)
@@ -204,8 +205,8 @@ def _decoded(state_dir: str) -> Receipt:
     path = receipt_of(state_dir)
     content = read(path)
     if content is None:
-        if os.path.islink(path):  # its disk may not be mounted: what is written down there is not nothing
-            raise FileNotFoundError(errno.ENOENT, "It is a link that leads nowhere", path)
+        if os.path.islink(path):  # the target's disk may not be mounted: the receipt is not empty
+            raise FileNotFoundError(errno.ENOENT, "It is a symbolic link to a missing file", path)
         return Receipt()
     try:
         found = msgspec.json.decode(content, type=Receipt)
@@ -213,7 +214,7 @@ def _decoded(state_dir: str) -> Receipt:
         raise ValueError("it is nested too deep") from None
     for path in (*found.everything, *found.directories):
         if not os.path.isabs(path) or "\0" in path:
-            raise ValueError(f"{path!r} is no absolute path")
+            raise ValueError(f"{path!r} is not an absolute path")
     return found
 
 
@@ -222,14 +223,14 @@ def keep_receipt(state_dir: str, kept: Receipt) -> None:
 
 
 def is_plugin(content: bytes) -> bool:
-    """Whether it is our plugin, of whatever version."""
+    """Whether it is netloom's plugin, of any version."""
     return content.startswith(b"\x7fELF") and _MARK in content
 
 
 def take_away(path: str, known: Receipt) -> str | None:
-    """Removes a file of ours. Gives back why it is not ours any more, or None if it is gone.
+    """Removes a file of netloom. Returns why the file is no longer netloom's, or None if it was removed.
 
-    OSError says why one that is ours, or may be, could not be removed.
+    Raises OSError if a file that is or may be netloom's cannot be removed.
     """
     try:
         content = read(path)

@@ -26,15 +26,16 @@ def leads_to(path: str, device: int, inode: int) -> bool:
 
 
 async def is_another(namespace: Namespace, attachment: Attachment) -> bool:
-    """Whether it has the number of the attachment's namespace, and is not it: that one is gone.
+    """Whether it has the inode of the attachment's namespace, but is another: that one was deleted.
 
-    The kernel gives the number of a namespace's inode again at once, and the lowest first.
+    The kernel reuses the inode of a deleted namespace at once, the lowest first.
     """
     if namespace.identity != (attachment.netns_device, attachment.netns_inode):
         return False
     import asyncio
 
-    cookie = await asyncio.to_thread(lambda: namespace.cookie)  # an event loop's thread must not go there
+    # Reading the cookie enters the namespace, which the event loop's thread must not do.
+    cookie = await asyncio.to_thread(lambda: namespace.cookie)
     return attachment.netns_cookie not in (0, cookie)
 
 
@@ -44,7 +45,7 @@ def boot_id() -> str:
 
 
 def namespace_of(attachment: Attachment, given: Namespace | None = None) -> Namespace | None:
-    """An attachment's namespace, if it is still there: by the descriptor that came along, or by its path."""
+    """Opens an attachment's namespace, if it still exists: by the given descriptor, or by its path."""
     identity = (attachment.netns_device, attachment.netns_inode)
     if given is not None and given.identity == identity:
         return Namespace.of_descriptor(given.fileno(), attachment.netns)
@@ -62,14 +63,14 @@ _MILLISECOND = 1_000_000
 
 
 def show_life(socket: str) -> None:
-    """The agent that serves there is alive now."""
+    """Records a heartbeat of the agent in its socket's modification time."""
     now = time.time_ns() // _MILLISECOND * _MILLISECOND
-    with suppress(OSError):  # it is gone, and will be made anew
+    with suppress(OSError):  # the agent makes a missing socket again
         os.utime(socket, ns=(now, now))
 
 
 def last_sign(socket: str) -> float | None:
-    """When an agent was last alive there; None if that is not known."""
+    """Returns the last heartbeat of an agent; None if it is not known."""
     try:
         changed = os.stat(socket).st_mtime_ns
     except OSError:

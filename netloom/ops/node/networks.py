@@ -49,7 +49,7 @@ class _Store(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """A network that no file has. `is_own`: `netloom up` configured it. `is_taken`: its path has a file."""
+    """A network without a file. `is_own`: `netloom up` configured it. `is_taken`: its path has a file."""
 
     copy: Copy
     is_own: bool
@@ -57,7 +57,7 @@ class Missing(Struct, frozen=True):
 
 
 def copies(state_dir: str) -> tuple[Copy, ...]:
-    """Empty if there is no store, or a damaged one: the agent writes another."""
+    """Reads the store; empty if it is missing or damaged: the agent then writes another."""
     try:
         content = read(networks_of(state_dir))
         return () if content is None else msgspec.json.decode(content, type=_Store).networks
@@ -66,25 +66,25 @@ def copies(state_dir: str) -> tuple[Copy, ...]:
 
 
 def keep_copies(state_dir: str, kept: Iterable[Copy]) -> None:
-    """For root alone: a network's file may hold secrets."""
+    """Writes the store, readable only by root: a network's file may hold secrets."""
     put(networks_of(state_dir), msgspec.json.encode(_Store(tuple(kept))) + b"\n", 0o600)
 
 
 def keep_copy(state_dir: str, copy: Copy) -> None:
-    """In the place of the one that had its name."""
+    """Stores a copy, and replaces the one with the same name."""
     kept = copies(state_dir)
     keep_copies(state_dir, [*(it for it in kept if it.name != copy.name), copy])
 
 
 def own_copy(known: Receipt, kept: Sequence[Copy]) -> Copy | None:
-    """Of the network that `netloom up` configured, also if somebody has given it another name since."""
+    """Returns the copy of the network that `netloom up` configured, even if it was renamed since."""
     by_name = (it for it in kept if it.name == known.network)
     by_path = (it for it in kept if it.path in known.files)
     return next(by_name, None) or next(by_path, None)
 
 
 def is_sound(copy: Copy) -> bool:
-    """Whether the agent would serve it: a copy may be of another version, or changed by hand."""
+    """Whether the agent would serve the network: a copy may be of another version, or edited by hand."""
     try:
         config = _parsed(copy)
         check_config(config)
@@ -94,7 +94,7 @@ def is_sound(copy: Copy) -> bool:
 
 
 def _parsed(copy: Copy) -> NetworkConfig:
-    """As a runtime reads a file of that name: a list, or a single plugin."""
+    """Parses the copy as a runtime would parse a file of that name: a list, or a single plugin."""
     content = copy.content.encode()
     if copy.path.endswith(SINGLE_PLUGINS):
         return network_from_plugin(parse_plugin(content))
@@ -102,7 +102,7 @@ def _parsed(copy: Copy) -> NetworkConfig:
 
 
 def pools_of(copy: Copy) -> tuple[Pool, ...]:
-    """What its network had; none of a copy that does not work."""
+    """Returns the pools of its network; none if the copy is invalid."""
     try:
         plugin = plugin_of(_parsed(copy))
         return () if plugin is None else parse_pools(msgspec.convert(plugin.raw["pools"], list[PoolConfig]))
@@ -113,7 +113,7 @@ def pools_of(copy: Copy) -> tuple[Pool, ...]:
 def renewed(
     kept: Sequence[Copy], found: FoundNetworks, known: Receipt, attached: Collection[str]
 ) -> tuple[Copy, ...]:
-    """The copies as they should be now: of the network of `netloom up`, and of those with attachments."""
+    """Returns the copies to keep: of the network of `netloom up`, and of those with attachments."""
     own = own_copy(known, kept)
     restored = {replace(it, is_restored=False) for it in kept if it.is_restored}
     fresh: dict[str, Copy] = {}
@@ -125,7 +125,7 @@ def renewed(
             fresh[it.name] = replace(copy, is_restored=copy in restored)
     taken = {it.path for it in fresh.values()}
     stay = (it for it in kept if it.name not in fresh)
-    # A file of ours that has another name by now was renamed, unless containers still use the old name.
+    # If the file now has another name, the network was renamed, unless containers still use the old name.
     left = [it for it in stay if it.name in attached or (it == own and it.path not in taken)]
     return tuple(sorted([*fresh.values(), *left], key=lambda it: it.path))
 
@@ -150,7 +150,7 @@ def _is_own(copy: Copy, own: Copy | None, known: Receipt) -> bool:
 def missing(
     directory: str, kept: Sequence[Copy], found: FoundNetworks, known: Receipt, attached: Collection[str]
 ) -> Iterator[Missing]:
-    """Networks that no file of the directory has. A file that cannot be read is told of by others."""
+    """Yields networks without a file in the directory. Unreadable files are reported elsewhere."""
     own = own_copy(known, kept)
     names = {it.name for it in found.networks}
     unread = {it.path for it in found.problems}
@@ -167,10 +167,10 @@ def missing(
 
 
 def finding_of(lost: Missing) -> Finding:
-    """Without a network of its own, a node attaches nothing; others may be on their way out."""
+    """An error for the network of `netloom up`; other networks may have been removed on purpose."""
     name, path = lost.copy.name, lost.copy.path
     if lost.is_taken:
-        text = f"{path} does not hold network {name} any more"
+        text = f"{path} no longer configures network {name}"
         remedy = f"move {path} away, then `netloom up` restores the network's own file"
     else:
         text = f"{path}, the file of network {name}, is missing"
@@ -189,15 +189,15 @@ def finding_of(lost: Missing) -> Finding:
 
 
 TYPE = "netloom"
-# The one that `netloom up` writes.
+# The file that `netloom up` writes.
 FILE = "10-netloom.conflist"
-_NOBODY = Endpoint("", "", "")
+_NO_ENDPOINT = Endpoint("", "", "")
 
 
 class NodeNetwork(Struct, frozen=True):
-    """A network of ours and its file. Without `network`, `error` says why it cannot work.
+    """A network of netloom and its file. Without `network`, `error` says why it cannot work.
 
-    `discreet` says it without values of the file, which may hold secrets.
+    `discreet` is the error without values of the file, which may be secret.
     """
 
     path: str
@@ -212,7 +212,7 @@ class NodeNetwork(Struct, frozen=True):
 
 
 class FoundNetworks(Struct, frozen=True):
-    """Networks of ours, and files that were to be one and are none at all."""
+    """Networks of netloom, and files that were meant to be one, but are invalid."""
 
     networks: tuple[NodeNetwork, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -223,7 +223,7 @@ def node_networks(directory: str) -> list[NodeNetwork]:
 
 
 def found_in(directory: str) -> tuple[list[NodeNetwork], list[Problem]]:
-    """Networks of ours, and files that were to be one and are none at all."""
+    """Returns networks of netloom, and files that were meant to be one, but are invalid."""
     catalogue = load_networks(directory)
     networks = [
         _judged(loaded.path, loaded.network)
@@ -234,7 +234,7 @@ def found_in(directory: str) -> tuple[list[NodeNetwork], list[Problem]]:
 
 
 def _is_meant_for_us(path: str) -> bool:
-    """Of a file that cannot be parsed, by its name, or by ours in it."""
+    """Judges a file that cannot be parsed: by its name, or by the name of netloom's plugin in it."""
     try:
         return os.path.basename(path) == FILE or f'"{TYPE}"'.encode() in (read(path) or b"")
     except OSError:
@@ -249,19 +249,19 @@ def _judged(path: str, config: NetworkConfig) -> NodeNetwork:
 
 
 def refusals(config: NetworkConfig) -> list[CNIError]:
-    """Why the agent would refuse every ADD: of each plugin of ours, the first key that is wrong."""
+    """Returns why the agent would refuse every ADD: the first wrong key of each plugin of netloom."""
     found: list[CNIError] = []
     for plugin in config.plugins:
         if plugin.type == TYPE:
             try:
-                network_of(_asked(plugin, config, "STATUS", _NOBODY))
+                network_of(_asked(plugin, config, "STATUS", _NO_ENDPOINT))
             except CNIError as error:
                 found.append(error)
     return found
 
 
 def misspellings(config: NetworkConfig) -> dict[str, str]:
-    """Keys that have no effect, and that may be meant for the agent: each with what to say of it."""
+    """Returns keys without effect that may be misspelt keys of netloom, each with a hint."""
     return {
         key: f"plugin netloom: {hint(key, meant)}"
         for plugin in config.plugins
@@ -274,8 +274,8 @@ def plugin_of(config: NetworkConfig) -> PluginConfig | None:
     return next((plugin for plugin in config.plugins if plugin.type == TYPE), None)
 
 
-def request(config: NetworkConfig, verb: str, endpoint: Endpoint = _NOBODY) -> Request:
-    """What the agent gets when a runtime uses the network. The network must have a plugin of ours."""
+def request(config: NetworkConfig, verb: str, endpoint: Endpoint = _NO_ENDPOINT) -> Request:
+    """Returns the request that the agent would get for the network, which must have netloom's plugin."""
     plugin = plugin_of(config)
     assert plugin is not None
     return _asked(plugin, config, verb, endpoint)
@@ -297,21 +297,21 @@ def check_network(source: bytes) -> None:
 
 
 def check_config(config: NetworkConfig) -> None:
-    """The same of one that was parsed."""
+    """Does the same for a parsed configuration."""
     if plugin_of(config) is None:
         raise InvalidConfig(f"network {config.name} has no plugin of type {TYPE}")
     network_of(request(config, "STATUS"))
 
 
-# Networks whose files are elsewhere; a runtime has a few.
+# Limit for networks whose files are elsewhere; a runtime has only a few.
 _MOST = 64
 
-# Name, inode, size and times of a file: as long as these are the same, so is what is in it.
+# Name, inode, size and times of a file: while these do not change, neither does its content.
 _Stamps: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 
 
 class NamedPool(Struct, frozen=True):
-    """A pool of a network. `is_asked` is of one that no file has."""
+    """A pool of a network. `is_asked`: the network is known from an ADD, and has no file."""
 
     network: str
     pool: Pool
@@ -321,6 +321,8 @@ class NamedPool(Struct, frozen=True):
 
 
 class NetworkFiles:
+    """The networks of a directory, read again only when a file changes, and those that ADDs named."""
+
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._asked: dict[str, Network] = {}
@@ -328,12 +330,12 @@ class NetworkFiles:
         self._found = FoundNetworks()
 
     def asked(self, name: str, network: Network) -> None:
-        """An ADD came for it."""
+        """Records that an ADD named this network."""
         if name in self._asked or len(self._asked) < _MOST:
             self._asked[name] = network
 
     def found(self) -> FoundNetworks:
-        """Reads files; not on the loop's thread."""
+        """Reads files, so the event loop's thread must not call it."""
         stamps = _stamps_of(self.directory)
         if stamps != self._seen:
             try:
@@ -345,7 +347,7 @@ class NetworkFiles:
         return self._found
 
     def pools(self) -> list[NamedPool]:
-        """Those of files first. What was asked for by a name that a file has is that file's."""
+        """Returns pools of files, then those that only ADDs named: a file's network replaces an ADD's."""
         files = reversed(self.found().networks)  # of two files of one name, the first counts
         listed = {it.name: it.network for it in files if it.network is not None}
         return [
@@ -365,10 +367,10 @@ def _stamps_of(directory: str) -> _Stamps:
 
 
 def _entries(directory: str, *, inside: bool) -> Iterator[tuple[str, int, int, int, int]]:
-    """With `inside`, also those of its directories: a list's plugins may be in one beside it."""
+    """Lists files; with `inside`, those in subdirectories, too, which may have a list's plugins."""
     with os.scandir(directory) as entries:
         for entry in entries:
-            with suppress(OSError):  # it is gone by now, or leads nowhere
+            with suppress(OSError):  # it was deleted just now, or is a dangling link
                 found = entry.stat()
                 yield entry.path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
                 if inside and entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""Orphans: links of ours that no attachment in the journal has, and their elements in the nft table."""
+"""Orphans: links of netloom that no attachment in the journal has, and their elements in the nft table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EVERY: tuple[Service, ...] = ("masquerade", "isolation", "host ports")
 
 
 class KeptServices(Struct, frozen=True, kw_only=True):
-    """Of one orphan. `unknown`: services that it may have had, and that can no longer be known."""
+    """What is known about an orphan. `unknown`: services that it may have had, but can no longer be known."""
 
     index: int
     contents: tuple[NftChain | NftElement, ...] = ()
@@ -54,14 +54,14 @@ OrphanTable: TypeAlias = Mapping[str, KeptServices]
 
 
 def read(state_dir: str, boot_id: str) -> dict[str, KeptServices]:
-    """What was kept. Nothing, if that cannot be read: then the table is all that tells."""
+    """Reads the file of orphans; nothing if it cannot be read: then only the nft table has information."""
     path = orphans_of(state_dir)
     try:
         document = msgspec.json.decode(read_document(path, limit=_LONGEST), type=thread_safe(_Document))
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
-        log.error("%s cannot be read, and is written again: %s", path, cause)
+        log.error("cannot read %s; the agent writes it again: %s", path, cause)
         return {}
     if document.boot_id != boot_id:
         return {}
@@ -69,7 +69,7 @@ def read(state_dir: str, boot_id: str) -> dict[str, KeptServices]:
 
 
 def write(state_dir: str, boot_id: str, kept: OrphanTable) -> None:
-    """Durably. Without orphans there is no file."""
+    """Writes the file durably, or deletes it if there are no orphans."""
     if not kept:
         with suppress(FileNotFoundError):
             os.unlink(orphans_of(state_dir))
@@ -83,15 +83,17 @@ def write(state_dir: str, boot_id: str, kept: OrphanTable) -> None:
         replacement.close()
 
 
-class Look(NamedTuple):
-    """What orphans have, and whether the table lacks some of it."""
+class OrphanSnapshot(NamedTuple):
+    """The services of orphans, and whether the table lacks some of their elements."""
 
     kept: OrphanTable
     lacks: bool
 
 
-def look(host: Namespace, orphans: Mapping[str, frozenset[bytes]], kept: OrphanTable) -> Look:
-    """By the table, by what was kept, and by their routes."""
+def snapshot_of(
+    host: Namespace, orphans: Mapping[str, frozenset[bytes]], kept: OrphanTable
+) -> OrphanSnapshot:
+    """Combines the table, the kept services and the routes of orphans."""
     links = link_names(host)
     there = contents.by_link(host, orphans)
     found = {
@@ -100,7 +102,9 @@ def look(host: Namespace, orphans: Mapping[str, frozenset[bytes]], kept: OrphanT
         if link in links
     }
     laid_down = {it for of_one in there.values() for it in of_one.contents}
-    return Look(found, any(it not in laid_down for of_one in found.values() for it in of_one.contents))
+    return OrphanSnapshot(
+        found, any(it not in laid_down for of_one in found.values() for it in of_one.contents)
+    )
 
 
 def _joined(
@@ -123,7 +127,7 @@ def _sources(link: str, ips: Iterable[bytes]) -> list[NftElement]:
 
 
 def _unknown(link: str, ips: Collection[bytes], there: LinkElements) -> tuple[Service, ...]:
-    """Every attachment has its addresses among the sources: where one is missing, the table was lost."""
+    """The table lists the addresses of every attachment as sources: if one is missing, it was lost."""
     have = {(it.set, it.key) for it in there.contents if isinstance(it, NftElement)}
     if any((it.set, it.key) not in have for it in _sources(link, ips)):
         return _EVERY
@@ -134,7 +138,7 @@ def _unknown(link: str, ips: Collection[bytes], there: LinkElements) -> tuple[Se
 
 
 def _merged(kept: Iterable[Content], there: Iterable[Content]) -> list[Content]:
-    """Chains without an element that leads to them, or is in their set, are left out."""
+    """Merges both, without chains that no element leads to, and no set of which has an element."""
     elements: dict[tuple[str, tuple[str, ...]], NftElement] = {}
     chains: dict[str, NftChain] = {}
     for it in (*kept, *there):
@@ -152,9 +156,9 @@ def _merged(kept: Iterable[Content], there: Iterable[Content]) -> list[Content]:
 def to_lay_down(
     host: Namespace, known: Collection[str], planned: Iterable[Content], kept: OrphanTable
 ) -> list[Content]:
-    """Of links that are there and not among the known: what the table has, and what was kept.
+    """Returns the elements and chains, from the table and the kept ones, of links that are not in `known`.
 
-    Where an attachment has the same key, such as a host port, it is the attachment's.
+    A key that an attachment plans, too, such as a host port, belongs to the attachment.
     """
     links = {name: it.index for name, it in link_names(host).items() if name not in known}
     there = contents.by_link(host, links)
@@ -173,7 +177,7 @@ def to_lay_down(
 
 
 def ports_of(kept: OrphanTable) -> list[tuple[MappedPort, str]]:
-    """Ports of the host that lead to orphans, each with its link."""
+    """Returns ports of the host that lead to orphans, each with its link."""
     return [
         (port, link)
         for link, it in kept.items()
@@ -181,21 +185,21 @@ def ports_of(kept: OrphanTable) -> list[tuple[MappedPort, str]]:
     ]
 
 
-# Whoever answers a question about the journal.
+# Runs a query on the journal.
 Survey: TypeAlias = Callable[[Callable[[Ledger], list[str]]], list[str]]
 
 CODE = "link-orphaned"
 
 _FAMILIES = {2: 32, 10: 128}
-# Of as many, each is told of by itself.
+# The number of orphans that get a finding of their own.
 _SHOWN = 3
 
 
 def orphans_at(host: Namespace, survey: Survey) -> dict[str, frozenset[bytes]]:
-    """By name, with the addresses that are routed to each.
+    """Returns orphans by name, with the addresses that are routed to each.
 
-    An attachment is in the journal from before its link is made until after it is gone. So what is there
-    before and after the journal was asked, and is not in it, is nobody's.
+    The journal has an attachment from before its link is made until after it is deleted. So a link that
+    exists both before and after the query, and is not in the journal, is an orphan.
     """
     there = {it.name: it.index for it in link_names(host).values() if names.host_link_of(it.name) == it.name}
 
@@ -219,7 +223,7 @@ def _index(host: Namespace, name: str) -> int | None:
 
 
 def _routed(host: Namespace, indexes: Collection[int]) -> dict[int, set[bytes]]:
-    """By the index of a link, the addresses to which our own routes lead by it."""
+    """Returns addresses of netloom's routes, by the index of their link."""
     found: dict[int, set[bytes]] = {index: set() for index in indexes}
     for family, prefix in _FAMILIES.items():
         try:
@@ -236,12 +240,12 @@ def _routed(host: Namespace, indexes: Collection[int]) -> dict[int, set[bytes]]:
 
 
 def in_order(ips: Iterable[bytes]) -> list[bytes]:
-    """IPv4 first."""
+    """Sorts addresses, IPv4 first."""
     return sorted(ips, key=lambda ip: (len(ip), ip))
 
 
 def finding_of(name: str, ips: Iterable[bytes]) -> Finding:
-    """In the same words, whoever tells of it."""
+    """Returns the finding about an orphan, the same for all commands."""
     addresses = _shown(ips)
     kept = f"; its addresses stay reserved: {addresses}" if addresses else ""
     return Finding(
@@ -249,8 +253,8 @@ def finding_of(name: str, ips: Iterable[bytes]) -> Finding:
         severity="warning",
         subject=name,
         text=f"link {name} is not in the journal (orphaned){kept}",
-        next="a container may use it, as after a journal was lost: delete that with its runtime, and the "
-        f"link goes, too; if none does, `ip link del {name}`",
+        next="a container may use it, as after a journal was lost: delete that container with its runtime, "
+        f"which also deletes the link; if no container uses it, `ip link del {name}`",
     )
 
 
@@ -270,14 +274,14 @@ def findings_of_services(
             whose = f" ({addresses})" if addresses else ""
             text = (
                 f"the container behind link {name}{whose} may have lost {lost}: the journal was lost, and "
-                "the nft table did not have it any more"
+                "so were the container's rules in the nft table"
             )
             yield Finding(
                 code="orphan-incomplete",
                 subject=name,
                 text=text,
                 next="delete that container with its runtime and create it again; or, if you have a copy of "
-                "the journal that knows it: `netloom down`, `netloom journal restore FILE`, `netloom up`",
+                "the journal that has it: `netloom down`, `netloom journal restore FILE`, `netloom up`",
             )
 
 
@@ -286,7 +290,7 @@ def every_finding_of(orphans: Mapping[str, frozenset[bytes]]) -> list[Finding]:
 
 
 def findings_of(orphans: Mapping[str, frozenset[bytes]]) -> Iterator[Finding]:
-    """Of very many, some by name: `netloom doctor` has all of them."""
+    """Names only the first few orphans: `netloom doctor` names all."""
     yield from every_finding_of(orphans)[:_SHOWN]
     more = len(orphans) - _SHOWN
     if more > 0:
@@ -295,5 +299,5 @@ def findings_of(orphans: Mapping[str, frozenset[bytes]]) -> Iterator[Finding]:
             every_finding_of(orphans)[0],
             subject="",
             text=f"{more} more {what} not in the journal (orphaned)",
-            next="`netloom doctor` names each, with what to do about it",
+            next="`netloom doctor` names each, with the next step",
         )

@@ -1,4 +1,4 @@
-"""The nft table of the node as the kernel has it: whose it is, and what is in it."""
+"""The nft table of the node in the kernel: its owner and its contents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ...networks.features import isolation, masquerade
 from ...networks.table import Owner, owner_of
 
 CODE = "node-of-another"
-# Of the journal's facts.
+# The journal's fact with its identity.
 IDENTITY = "identity"
 
 
@@ -55,7 +55,7 @@ class Another(Struct, frozen=True):
         if self.process is not None:
             return f"use that one: give --state-dir {theirs}; `netloom down --state-dir {theirs}` stops it"
         return (
-            f"`netloom up --state-dir {theirs}` starts that one again; to go on from {state_dir} with its "
+            f"`netloom up --state-dir {theirs}` starts that one again; to continue in {state_dir} with its "
             f"journal, `netloom journal restore --state-dir {state_dir} {theirs}/journal.db`, `netloom up "
             f"--state-dir {state_dir}`; without it, `netloom up --adopt --state-dir {state_dir}`: its "
             "containers keep their networks and become orphaned"
@@ -63,7 +63,7 @@ class Another(Struct, frozen=True):
 
 
 class NodeOfAnother(Exception):
-    """Raised before anything was changed."""
+    """The node belongs to another agent. It is raised before anything is changed."""
 
     def __init__(self, another: Another) -> None:
         super().__init__(another.text())
@@ -71,7 +71,7 @@ class NodeOfAnother(Exception):
 
 
 def mark_at(host: Namespace) -> Owner | None:
-    """Whose the table is; None if there is none of ours, or it does not say."""
+    """Returns the owner of netloom's table; None without a table, or if it names no owner."""
     of = table.TABLE
     if not (read_table(host.netfilter, of.family, of.name) or "").startswith(OURS):
         return None
@@ -79,7 +79,7 @@ def mark_at(host: Namespace) -> Owner | None:
 
 
 def another_at(host: Namespace, state_dir: str, identity: str | None) -> Another | None:
-    """The agent that the node belongs to, if that is not the one with this state directory and journal."""
+    """Returns the agent that owns the node, if it is not the one with this state directory and journal."""
     mark = mark_at(host)
     if mark is None or is_same_path(mark.state_dir, state_dir):
         return None
@@ -96,7 +96,7 @@ def is_as_marked(host: Namespace, state_dir: str, identity: str | None) -> bool:
 
 
 def identity_of(path: str) -> str | None:
-    """Of the journal at a path, if it can be read: whoever opens it later says what is wrong."""
+    """Returns the identity of a journal, or None if it cannot be read: opening it reports the error."""
     try:
         with closing(read_only(path)) as connection:
             return Ledger(connection).fact(IDENTITY)
@@ -105,7 +105,7 @@ def identity_of(path: str) -> str | None:
 
 
 def adopt(host: Namespace) -> None:
-    """The node is nobody's from now on, and becomes that of the next agent."""
+    """Deletes the owner's mark, so that the node belongs to the next agent."""
     of = table.TABLE
     delete_chain(host.netfilter, of.family, of.name, table.OWNER, members=False)
 
@@ -118,7 +118,7 @@ log = logging.getLogger(__name__)
 
 Content: TypeAlias = NftChain | NftElement
 
-# How the names of such objects begin.
+# Labels of objects in the table begin with these.
 _LABELS = ("nft chain ", "nft element ")
 
 
@@ -134,7 +134,7 @@ _KINDS: dict[str, type[Content]] = {"nft-element": NftElement, "nft-chain": NftC
 
 
 def of_plan(plan: bytes) -> list[Content]:
-    """A plan's part of the table, without making the rest of it: of ten thousand, that is a second saved."""
+    """Decodes only a plan's chains and elements, which saves a second for ten thousand plans."""
     try:
         parts = msgspec.json.decode(plan, type=thread_safe(_Parts)).objects
         found = [
@@ -147,9 +147,9 @@ def of_plan(plan: bytes) -> list[Content]:
             if isinstance(it, NftElement):
                 table.TABLE.require_element(it, chains)
             elif not _is_sound(it):
-                raise InvalidObject(f"{it.label}: it is not what its name says")
+                raise InvalidObject(f"{it.label}: its content does not match its name")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KernelError) as error:
-        log.error("a plan in the journal cannot be read, and its elements are left out: %s", error)
+        log.error("cannot read a plan in the journal; its elements are left out: %s", error)
         return []
     return found
 
@@ -161,13 +161,13 @@ def _is_sound(chain: NftChain) -> bool:
 
 
 def there(host: Namespace) -> list[NftElement]:
-    """All elements of the table, if it is ours."""
+    """Returns all elements of the table, if it is netloom's."""
     sets = [*table.SETS, *(name for name in chains_there(host) if name.startswith(table.KEEP_APART))]
     return list(_elements(host, sets))
 
 
 def is_of_table(conflict: Conflict) -> bool:
-    """Whether it is about something in our own table: that is laid down anew, and nobody has to be asked."""
+    """Whether a conflict concerns netloom's own table, which the agent may write again without asking."""
     return any(it.object.startswith(_LABELS) for it in conflict.differences)
 
 
@@ -177,7 +177,7 @@ def _is_ours(host: Namespace) -> bool:
 
 
 def chains_there(host: Namespace) -> list[str]:
-    """Names of the chains beside the table that attachments lead to."""
+    """Returns names of the chains in the table that attachments add to its fixed ones."""
     of = table.TABLE
     if not _is_ours(host):
         return []
@@ -195,24 +195,24 @@ def _elements(host: Namespace, sets: Iterable[str]) -> Iterator[NftElement]:
 
 
 def dropped_of_gone(host: Namespace) -> list[NftElement]:
-    """What the guard has counted for links that are gone. No attachment has it, and no DEL removes it."""
+    """Returns the guard's counters of deleted links, which neither an attachment nor a DEL removes."""
     counted = list(_elements(host, [table.DROPPED]))
     links = link_names(host) if counted else {}
     return [it for it in counted if it.key[0] not in links]
 
 
 class LinkElements(NamedTuple):
-    """What the table has for one link. `unreadable`: of what leads to a chain, what cannot be read back."""
+    """What the table has for a link. `unreadable`: elements whose chain cannot be read back."""
 
     contents: tuple[Content, ...]
     unreadable: tuple[NftElement, ...] = ()
 
 
 def by_link(host: Namespace, links: Collection[str]) -> dict[str, LinkElements]:
-    """What the table has for each of these links, with the chains that it needs: enough to lay it down.
+    """Returns the elements of these links, with their chains: enough to write both again.
 
-    A chain that keeps a network apart follows from its name. The rules of one that masquerades are read from
-    the kernel.
+    The rules of an isolation chain follow from its name; those of a masquerade chain are read from the
+    kernel.
     """
     contents: dict[str, dict[Content, None]] = {}
     unreadable: dict[str, list[NftElement]] = {}
@@ -240,29 +240,29 @@ def by_link(host: Namespace, links: Collection[str]) -> dict[str, LinkElements]:
 
 
 def _read_back(host: Namespace, name: str) -> NftChain | None:
-    """A chain beside the table, under the name that its rules have; None if it cannot be laid down again."""
+    """Reads such a chain, under the name that its rules determine; None if it cannot be written again."""
     of = table.TABLE
     if name.startswith(table.KEEP_APART):
         return isolation.chain_named(name)
     rules = read_spelled_rules(host.netfilter, of.family, of.name, name)
     if rules is None or not name.startswith(table.LEAVE):
         return None
-    # What was read is compared with what the kernel makes of it.
+    # Compares the rules that were read with the kernel's form of them.
     return None if table.chain(name, rules).check(Scope(host)) else masquerade.chain_of(rules)
 
 
 def _fits(element: NftElement, chain: NftChain | None) -> bool:
-    """An older table may have had sets of the same names and other types."""
+    """False if an older table has a set of the same name and another type."""
     try:
         table.TABLE.require_element(element, {} if chain is None else {chain.name: chain})
     except KernelError as error:
-        log.warning("the table has an element that does not fit into this version's: %s", error)
+        log.warning("the nft table has an element that does not fit this version's sets: %s", error)
         return False
     return True
 
 
 def are_sound(contents: Iterable[Content]) -> bool:
-    """Whether all of it can be laid down: for what comes from a file."""
+    """Whether all contents, which come from a file, can be written to the table."""
     contents = list(contents)
     chains = {it.name: it for it in contents if isinstance(it, NftChain)}
     try:
@@ -277,7 +277,7 @@ def are_sound(contents: Iterable[Content]) -> bool:
 def strays(
     there: Iterable[NftElement], links: Collection[str], planned: Collection[Content]
 ) -> list[NftElement]:
-    """What no attachment has. Links that are in no journal keep theirs: it was lost, and they still work."""
+    """Returns elements that no attachment has, except those of orphans, which still need theirs."""
     elements = {(it.set, it.key) for it in planned if isinstance(it, NftElement)}
     known = {it.key[0] for it in planned if isinstance(it, NftElement) and it.set in table.SOURCES}
     lost = set(links) - known
@@ -287,6 +287,6 @@ def strays(
 
 
 def unused(chains: Iterable[str], elements: Iterable[NftElement], planned: Collection[Content]) -> list[str]:
-    """Of the chains beside the table, those that neither an attachment has nor an element leads to."""
+    """Returns chains that no attachment has, and no element leads to."""
     used = {it.leads_to for it in elements} | {it.name for it in planned if isinstance(it, NftChain)}
     return [name for name in chains if name not in used]

@@ -1,4 +1,4 @@
-"""What is wrong with a node, from what its report has: each with a code, what it is about, and what to do."""
+"""Findings about a node, made from the data of its report."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     from ..node.table_contents import Another
 
 
-_MORE = "`netloom doctor` names each, with what to do about it"
+_MORE = "`netloom doctor` names each, with the next step"
 
 
 def note_on_links(place: Place) -> str:
-    """Empty if there are none, or if they cannot be looked at."""
+    """Returns a note on orphaned links; empty if there are none, or if the kernel cannot be asked."""
     count = _count(place)
     return f"note: {_counted(count)}, and containers may use them: {_MORE}" if count else ""
 
 
 def warnings_of_links(place: Place) -> list[str]:
-    """For `netloom up`, after which an agent runs that keeps them as they are."""
+    """For `netloom up`: the agent that it starts leaves such links unchanged."""
     count = _count(place)
     if not count:
         return []
     them = "it" if count == 1 else "them"
     return [
         f"{_counted(count)}, as after a journal was lost: containers may use {them}; `netloom status` names "
-        f"{them}, and what to do"
+        f"{them}, with the next step"
     ]
 
 
 def _count(place: Place) -> int:
-    from ...kernel import KernelError, Namespace  # which a node without trouble does without
+    from ...kernel import KernelError, Namespace  # a slow import that a healthy node does not need
 
     try:
         with Namespace.own() as host:
@@ -65,14 +65,14 @@ def _counted(count: int) -> str:
 
 
 def notes_on_ports(place: Place, wanted: int | None) -> list[str]:
-    """One for each port of the host that leads to such a link: no other container can have it."""
+    """Returns a note for each host port that leads to such a link: no other container can have it."""
     from ...kernel import KernelError, Namespace
-    from ..node.orphans import look, ports_of
+    from ..node.orphans import ports_of, snapshot_of
 
     try:
         with Namespace.own() as host:
             orphans = _orphans(place, host)
-            held = ports_of(look(host, orphans, {}).kept) if orphans else []
+            held = ports_of(snapshot_of(host, orphans, {}).kept) if orphans else []
     except KernelError:
         return []
     return [
@@ -84,7 +84,7 @@ def notes_on_ports(place: Place, wanted: int | None) -> list[str]:
 
 
 def _orphans(place: Place, host: Namespace) -> Mapping[str, frozenset[bytes]]:
-    """The journal is read after the links: one that is made meanwhile is in it."""
+    """Reads the journal after the links, so that it has every link that is made meanwhile."""
 
     from ..node.orphans import orphans_at
 
@@ -95,13 +95,13 @@ def _orphans(place: Place, host: Namespace) -> Mapping[str, frozenset[bytes]]:
     return orphans_at(host, survey)
 
 
-# Of several, these are told by the one before.
+# A finding is left out if one of these, which includes it, was found.
 _EFFECTS = {
     "journal-unwritable": ("disk-full", "journal-read-only"),
     "network-none": ("network-file-missing",),
 }
-# An agent that is started without its journal begins with an empty one: what brings it back comes first. On
-# the node of another agent, it is refused. What a host without a family lacks follows from that.
+# A finding comes after these, which are its cause or must be dealt with first: an agent without its journal
+# starts with an empty one, and on the node of another agent it is refused.
 _AFTER = {
     "agent-not-running": {"journal-gone", "journal-damaged", "node-of-another"},
     "journal-gone": {"node-of-another"},
@@ -111,7 +111,7 @@ _AFTER = {
 
 
 class Described(Struct, frozen=True):
-    """A network as the report has it; what the host lacks for it, and why it has no address left."""
+    """A network of the report, what the host lacks for it, and its shortage of addresses."""
 
     status: NetworkStatus
     lacking: Lack | None
@@ -126,7 +126,7 @@ def of_presence(found: Presence, socket: str) -> Iterator[Finding]:
 
 def of_agent(info: Info) -> Iterator[Finding]:
     yield from info.findings
-    if not info.findings:  # an agent of an earlier version has troubles without codes
+    if not info.findings:  # an agent of an earlier version sends conditions without codes
         for text in info.troubles:
             yield troubled(text, info.state_dir)
     if (info.version, info.table) != (__version__, EDITION):
@@ -135,13 +135,13 @@ def of_agent(info: Info) -> Iterator[Finding]:
             code="agent-outdated",
             severity="warning",
             subject=f"process {info.process}",
-            text=f"the agent that runs is {version}, and this command is {__version__}",
+            text=f"the running agent is {version}, and this command is {__version__}",
             next="`netloom up` replaces it; containers keep their networks",
         )
 
 
 def of_paths(state_dir: str, socket: str) -> Iterator[Finding]:
-    """Directories that another user could change: the plugin and the next agent do without them."""
+    """Reports directories that another user could change: the plugin and the next agent refuse them."""
     directory = os.path.dirname(socket)
     for it, what in ((directory, "the directory of the socket"), (state_dir, "the state directory")):
         weak = weakness_of(it)
@@ -156,7 +156,7 @@ def of_another(owner: Another, state_dir: str) -> Finding:
 
 
 def of_copies(state_dir: str, orphans: Collection[str]) -> Iterator[Finding]:
-    """Of links that are not in the journal: the newest copy of it that knows some."""
+    """Reports the newest copy of the journal that has some of the orphaned links."""
     from ...journal import lost
 
     path = journal_path(state_dir)
@@ -168,7 +168,7 @@ def of_copies(state_dir: str, orphans: Collection[str]) -> Iterator[Finding]:
             code="journal-restorable",
             severity="warning",
             subject=copy,
-            text=f"{copy} is a copy of the journal that knows {known} of {len(orphans)} {links} not in it",
+            text=f"{copy} is a copy of the journal that has {known} of {len(orphans)} {links} not in it",
             next=f"`netloom down`, `netloom journal restore {copy}`, `netloom up`",
         )
 
@@ -180,7 +180,7 @@ def of_journal(error: OperationFailed, state_dir: str) -> Finding:
 
 
 def of_disk(state_dir: str) -> Iterator[Finding]:
-    """Of the journal's disk: full, or not to be written to. Nothing is written to find out."""
+    """Reports that the journal's disk is full or read-only. It writes nothing to find out."""
     if is_full(state_dir):
         yield disk_full(state_dir)
     path = journal_path(state_dir)
@@ -192,11 +192,11 @@ def of_disk(state_dir: str) -> Iterator[Finding]:
 
 def _read_only(path: str, state_dir: str) -> Finding:
     if os.statvfs(state_dir).f_flag & os.ST_RDONLY:
-        text = f"the disk of {state_dir} is mounted read-only: the journal takes no changes"
-        remedy = f"`mount -o remount,rw {mount_point(state_dir)}`; if the kernel did it, `dmesg` tells why"
+        text = f"the disk of {state_dir} is mounted read-only: the agent cannot write the journal"
+        remedy = f"`mount -o remount,rw {mount_point(state_dir)}`; if the kernel did it, `dmesg` says why"
     else:
-        text = f"{path} may not be written, not even by root: it may be immutable"
-        remedy = f"`chattr -i {path}`, and look at its permissions"
+        text = f"not even root can write {path}: it may be immutable"
+        remedy = f"`chattr -i {path}`, and check its permissions"
     return wrong("journal-read-only", text, path, remedy)
 
 
@@ -224,13 +224,13 @@ def of_networks(
 
 
 def used_by_family(pools: Iterable[PoolStatus]) -> list[list[tuple[str, int, int]]]:
-    """Of IPv6 and of IPv4: each pool with how many addresses containers can have, and how many are held."""
+    """Returns CIDR, assignable and held addresses of each pool, of IPv6 and of IPv4."""
     listed = [(it.cidr, it.capacity - (it.host or 0), (it.held or 0) + (it.orphaned or 0)) for it in pools]
     return [[it for it in listed if (":" in it[0]) is is_ipv6] for is_ipv6 in (True, False)]
 
 
 def of_intents(count: int, directory: str, has_agent: bool) -> Iterator[Finding]:
-    """An agent does them at once; what it could not do stays, and its log tells why."""
+    """Reports queued DELs. Under an agent, they are those that it could not do; its log says why."""
     if count:
         from ..health.kernel import queued_dels
 
@@ -238,7 +238,7 @@ def of_intents(count: int, directory: str, has_agent: bool) -> Iterator[Finding]
 
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:
-    """Errors first; of causes and what only follows from them, the causes. Who says it first is heard."""
+    """Sorts errors and causes first, and leaves out duplicates and findings that others include."""
     listed: list[Finding] = []
     for it in found:
         if not any((it.code, it.subject) == (known.code, known.subject) for known in listed):

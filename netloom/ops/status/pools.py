@@ -1,4 +1,4 @@
-"""Pools as the journal has them, and whether its numbers add up."""
+"""Pools with the addresses that the journal counts, and whether its counts add up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...networks.names import SCOPE
 from ..health.networks import broken as network_broken
 from ..health.pools import address_orphaned, exhausted, miscounted, nearly_exhausted, shortage_of
 from ..journals.reading import ledger
-from ..node.host import look_at
+from ..node.host import read_host
 from ..node.install import receipt
 from ..node.networks import (
     FoundNetworks,
@@ -69,7 +69,7 @@ def report(place: Place, *, audit: bool = False) -> Pools:
 
 
 def _networks(place: Place) -> tuple[FoundNetworks, list[Finding]]:
-    """And which of them have pools that cannot be told."""
+    """Returns the networks, with findings about those whose pools are unknown."""
     try:
         found, problems = found_in(place.conf_dir)
     except CNIError as error:
@@ -81,22 +81,22 @@ def _networks(place: Place) -> tuple[FoundNetworks, list[Finding]]:
 
 
 def _lost(place: Place, found: FoundNetworks, known: Ledger) -> Iterable[Missing]:
-    """Networks that this node had, and that no file has any more."""
+    """Returns networks that this node had, and that no file configures any longer."""
     kept = copies(place.state_dir)
     return missing(place.conf_dir, kept, found, receipt(place.state_dir), networks_attached(known))
 
 
 def _host(known: Ledger) -> Host:
-    """Before anything is read: a link that is made meanwhile must not be taken for an orphan."""
+    """Must run before the pools are counted: a link made meanwhile must not count as an orphan."""
     try:
         with Namespace.own() as host:
-            return replace(look_at(host), orphans=orphans_at(host, lambda ask: ask(known)))
+            return replace(read_host(host), orphans=orphans_at(host, lambda ask: ask(known)))
     except KernelError:
         return Host()
 
 
 def _shared(networks: Iterable[NodeNetwork]) -> dict[Pool, dict[str, Network]]:
-    """Each pool once, with the networks that have it, by name."""
+    """Returns each pool once, with the networks that share it, by name."""
     found: dict[Pool, dict[str, Network]] = {}
     for it in networks:
         if it.network is not None:
@@ -110,7 +110,7 @@ def _shown(pool: Pool, networks: Mapping[str, Network], known: Ledger, host: Hos
     rest = max(it.cooldown for it in networks.values())
     orphaned = host.orphaned() - host.reserved
     (used,) = usage([pool], SqlHoldings(known.connection, orphaned, orphaned), SCOPE, now, rest)
-    # Of the host and its neighbours, those that no attachment holds: an ADD passes them over.
+    # Addresses of the host and its neighbours that no attachment holds: an ADD skips them.
     own = sum(1 for ip in host.reserved if ip in pool and known.holder(SCOPE, ip) is None)
     free = max(used.free - own, 0)
     return PoolShown(
@@ -139,7 +139,7 @@ def _range(it: Range, width: int) -> str:
 def _next_free(
     pool: Pool, networks: Iterable[Network], full: Collection[Pool], known: Ledger
 ) -> float | None:
-    """When the first network that has the pool may give what rests: early, if it has nothing else to give."""
+    """Returns when the first network of the pool may assign a resting address: early if no other is free."""
     listed, now = list(networks), boottime()
     waits = [
         least_rest(it.cooldown)
@@ -170,18 +170,18 @@ def _outside(pools: Iterable[Pool], known: Ledger) -> Iterable[Outside]:
 def _of_use(
     pools: Sequence[PoolShown], networks: Iterable[NodeNetwork], host: Host, known: Ledger
 ) -> Iterable[Finding]:
-    """An ADD takes from any pool of a family that the network has: what counts is what all of them have left.
+    """Judges a network's pools of a family together, since an ADD takes addresses from any of them.
 
-    Networks that share them are told of once.
+    Networks with the same pools are reported once.
     """
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for it in networks:
         if it.network is None:
             continue
         cidrs = [pool.cidr for pool in it.network.pools]
-        if tuple(cidrs) in told:
+        if tuple(cidrs) in reported:
             continue
-        told.add(tuple(cidrs))
+        reported.add(tuple(cidrs))
         shortage = shortage_of(it.network, host, known)
         if shortage is not None:
             yield exhausted(it.name, it.path, cidrs, shortage)
@@ -195,7 +195,7 @@ def _of_use(
 
 
 def _audit(pools: Iterable[Pool], known: Ledger) -> Iterable[Finding]:
-    """Every address of a pool is free, held or resting, and only one of them; who holds one is attached."""
+    """Checks that each address is either free, held or resting, and that the holders of addresses exist."""
     listed = list(pools)
     holdings = SqlHoldings(known.connection)
     for pool, used in zip(listed, usage(listed, holdings, SCOPE, boottime(), inf), strict=True):
@@ -211,7 +211,7 @@ def _adds_up(pool: Pool, used: PoolUsage, holdings: SqlHoldings) -> bool:
     if used.capacity <= _COUNTABLE:
         free = count_free(pool, holdings, SCOPE)
     else:
-        # Too many to be looked at one by one: those that are not free are.
+        # Too many to check one by one: only those that are not free are checked.
         spans = pool.spans(0, pool.capacity)
         rows = {ip for low, high in spans for ip, _ in holdings.entries(SCOPE, low, high)}
         free = used.capacity - sum(ip in pool for ip in rows)

@@ -1,4 +1,4 @@
-"""All that is known of a node, as one document: from its agent, its journal, its networks' files, its host.
+"""The status of a node as one document: from its agent, its journal, its network files and its host.
 
 Each source may be missing or broken without hiding the others.
 """
@@ -28,7 +28,7 @@ from ..health import networks as networks_health
 from ..health import pools as pools_health
 from ..health.node import full_disk_text, is_full
 from ..journals.reading import findings_of_own_table, has_links, journal_path, ledger
-from ..node.host import look_at
+from ..node.host import read_host
 from ..node.install import receipt
 from ..node.networks import (
     Copy,
@@ -56,7 +56,7 @@ def report(place: Place) -> Status:
     troubles += [full_disk_text(place.state_dir)] if is_full(place.state_dir) else []
     networks, problems = _networks(place.conf_dir)
     unreadable = tuple(UnreadableNetwork(path=it.path, error=str(it.error)) for it in problems)
-    # One that several networks share is there once.
+    # A pool that several networks share is listed once.
     pools = list(dict.fromkeys(pool for it in networks if it.network for pool in it.network.pools))
     attachments, outside, of_loss = None, None, ""
     kept = copies(place.state_dir)
@@ -69,7 +69,7 @@ def report(place: Place) -> Status:
         _require_the_same_journal(place, agent)
         with ledger(place) as journal:
             known = journal or empty()
-            if agent is None and journal:  # one that runs would know
+            if agent is None and journal:  # a running agent would report it
                 _require_whole(journal, journal_path(place.state_dir))
             host = _host(agent, known)
             described = [_network(it, known, host) for it in networks]
@@ -78,7 +78,7 @@ def report(place: Place) -> Status:
             had = [pool for it in lost for pool in pools_of(it.copy)]
             attachments, outside = known.count(), _outside([*pools, *had], described, known)
     except OperationFailed as error:
-        if not agent or agent.info.has_journal:  # which has told of it already
+        if not agent or agent.info.has_journal:  # an agent without a journal has reported it already
             troubles.append(str(error))
         of_journal.append(findings.of_journal(error, place.state_dir))
         of_loss = error.advice
@@ -129,21 +129,21 @@ def report(place: Place) -> Status:
 
 
 def is_well(report: Status) -> bool:
-    """Whether an agent answers that knows of nothing in its way, and every network can be attached to."""
+    """Whether there is no error: an agent answers, and containers can be attached to every network."""
     return not any_error(report.findings)
 
 
-def obstacles(report: Status) -> list[str]:
-    """Why nothing can be attached to the node, or to a network whose file is sound."""
-    return [*report.troubles, *obstacles_of_networks(report)]
+def blocking_conditions(report: Status) -> list[str]:
+    """Returns why nothing can be attached to the node, or to a network whose file is valid."""
+    return [*report.troubles, *_network_conditions(report)]
 
 
-def obstacles_of_networks(report: Status) -> list[str]:
+def _network_conditions(report: Status) -> list[str]:
     return [f"nothing can be attached to {it.name} now: {it.trouble}" for it in report.networks if it.trouble]
 
 
 def _require_the_same_journal(place: Place, agent: Running | None) -> None:
-    """Whatever else is at its path, or in another directory, tells nothing of what the agent has made."""
+    """A file that replaced the journal, or another directory's, does not describe what the agent made."""
     if agent is None:
         return
     require_same_state(Place(place.state_dir, place.socket), agent.info)
@@ -151,7 +151,7 @@ def _require_the_same_journal(place: Place, agent: Running | None) -> None:
         from ...journal import lost
 
         path = journal_path(place.state_dir)
-        became = "is not the agent's: somebody has put it there" if os.path.exists(path) else "is gone"
+        became = "is not the agent's: it was replaced" if os.path.exists(path) else "was deleted"
         raise OperationFailed(
             f"the journal {path} {became}",
             lost.advice(path, agent.info.journal_at, runs=True),
@@ -166,13 +166,12 @@ def _require_whole(journal: Ledger, path: str) -> None:
 
 
 def _host(agent: Running | None, known: Ledger | None = None) -> Host | None:
-    """With the orphans that the agent knows of: to look for them takes longer than all else here.
-
-    Without an agent, somebody has to.
+    """Reads the host. The orphans come from the agent, since to search for them takes longer than all else
+    here; without an agent, this function searches.
     """
     try:
         with Namespace.own() as namespace:
-            found = look_at(namespace)
+            found = read_host(namespace)
             if agent is None:
                 return found if known is None else replace(found, orphans=_orphans(namespace, known))
     except KernelError:
@@ -188,27 +187,27 @@ def _orphans(host: Namespace, known: Ledger) -> Mapping[str, frozenset[bytes]]:
 
 
 def _clashes(known: Ledger, host: Host) -> list[Finding]:
-    """An agent that runs would know them."""
+    """A running agent would report them itself."""
     from ..health.pools import clashes
 
     return clashes(known, host)
 
 
 def _of_owner(state_dir: str) -> Iterator[Finding]:
-    """Of a node that belongs to an agent with another state directory. One that runs has asked itself."""
+    """Reports that the node belongs to an agent with another state directory, which agents check."""
     from ..node import table_contents as ownership
 
     try:
         with Namespace.own() as host:
             another = ownership.another_at(host, state_dir, ownership.identity_of(journal_path(state_dir)))
     except KernelError:
-        return  # as for an ordinary user, who may not ask
+        return  # an ordinary user may not ask
     if another is not None:
         yield findings.of_another(another, state_dir)
 
 
 def _of_table(attachments: Mapping[State, int] | None) -> list[Finding]:
-    """Without an agent that looks after it, if it guards containers: in the journal, or by their links."""
+    """Judges the nft table without an agent, if the journal or links show that containers need it."""
     if any((attachments or {}).values()) or has_links():
         return findings_of_own_table()
     return []
@@ -223,12 +222,12 @@ def _attached(known: Ledger) -> Collection[str]:
 def _lost(
     place: Place, kept: Sequence[Copy], found: FoundNetworks, attached: Collection[str]
 ) -> list[Missing]:
-    """Networks that this node had, and that no file has any more."""
+    """Returns networks that this node had, and that no file configures any longer."""
     return list(missing(place.conf_dir, kept, found, receipt(place.state_dir), attached))
 
 
 def _of_firewalls(networks: Sequence[NodeNetwork]) -> Iterator[Finding]:
-    """Without an agent, which judges them beside its work. What takes too long is left to `doctor`."""
+    """For nodes without an agent, which would judge firewalls itself. `doctor` does what takes too long."""
     from ..firewall.flows import around, flows_of
     from ..firewall.openings import findings_of
 
@@ -239,19 +238,19 @@ def _of_firewalls(networks: Sequence[NodeNetwork]) -> Iterator[Finding]:
     try:
         with Namespace.own() as host:
             yield from findings_of(host, flows_of(around(host, pools, has_ports=False)), _FOR_FIREWALLS)
-    except (KernelError, OSError):  # of which `doctor` tells
+    except (KernelError, OSError):  # `doctor` reports it
         return
 
 
 def _of_files(place: Place, ours: Mapping[str, str], unreadable: Collection[str]) -> Iterator[Finding]:
-    """What keeps runtimes from the networks, whatever the agent can do; nobody minds where there are none."""
+    """Reports what keeps runtimes from the networks. Without a network of netloom, it reports nothing."""
     if not ours and not unreadable:
         return
     yield from networks_health.of_first_file(place.conf_dir, unreadable)
     if ours:
         yield from networks_health.of_files_before(min(ours))
         yield from networks_health.of_same_name(ours)
-    # Who looks at another place has not asked for those.
+    # With a plugin directory given, other places do not matter.
     if place.plugin_dir is None:
         yield from plugin_places.of_installed(place.state_dir)
 
@@ -274,7 +273,7 @@ def _networks(directory: str) -> tuple[list[NodeNetwork], list[Problem]]:
 
 
 def _outside(pools: Sequence[Pool], networks: Sequence[findings.Described], known: Ledger) -> tuple[str, ...]:
-    """Addresses of attachments that no pool has (any more): they are in no count of a pool."""
+    """Returns addresses of attachments that are in no pool, and so in no pool's count."""
     held_in = {pool.cidr: pool.held or 0 for it in networks for pool in it.status.pools}
     if sum(held_in.values()) == sum(known.count_held()) and not _overlap_each_other(pools):
         return ()
@@ -283,13 +282,13 @@ def _outside(pools: Sequence[Pool], networks: Sequence[findings.Described], know
 
 
 def _overlap_each_other(pools: Sequence[Pool]) -> bool:
-    """Then one address is counted by two of them."""
+    """If so, two pools count the same address."""
     spans = sorted((pool.family, pool.low, pool.high) for pool in pools)
     return any(one[0] == other[0] and other[1] <= one[2] for one, other in pairwise(spans))
 
 
 def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> findings.Described:
-    """Without a journal that can be read, nobody knows what is free."""
+    """Without a journal (`known`), the numbers of its pools are unknown."""
     network = found.network
     pools: tuple[PoolStatus, ...] = ()
     lacking, shortage = None, None
@@ -323,7 +322,7 @@ def _network(found: NodeNetwork, known: Ledger | None, host: Host | None) -> fin
 def _pool_status(
     pool: Pool, used: PoolUsage, reserved: Iterable[bytes], known: Ledger | None, scope: str
 ) -> PoolStatus:
-    """What is reserved for the host, and an attachment holds all the same, counts as the attachment's."""
+    """An address that is reserved for the host, but held by an attachment, counts as the attachment's."""
     unknown = known is None
     own = 0 if known is None else sum(ip in pool and known.holder(scope, ip) is None for ip in reserved)
     return PoolStatus(

@@ -27,7 +27,7 @@ from ....networks.config import network_of
 from ....networks.host import Host
 from ....ops.errors import Advised
 from ....ops.journals.reading import copy_of_journal, reading
-from ....ops.node.host import look_at
+from ....ops.node.host import read_host
 from ....ops.node.networks import TYPE, plugin_of, request
 from ...arguments import add_conf_dir, add_json, add_state_dir, place_of
 from ...failure import warn
@@ -119,4 +119,4 @@ def _endpoint(args: argparse.Namespace) -> Endpoint:
 
 def _host() -> Host:
     with Namespace.own() as namespace:
-        return look_at(namespace)
+        return read_host(namespace)
