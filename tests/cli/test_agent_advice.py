@@ -79,7 +79,7 @@ def test_to_wait_for_an_address_is_advised_only_where_one_rests(said: str, waits
 
     assert advice is not None
     assert advice.startswith("wait ") == waits
-    assert "another pool: `netloom status` shows" in advice
+    assert "add a pool to the network: `netloom status` shows" in advice
 
 
 @pytest.mark.parametrize(
