@@ -119,7 +119,7 @@ def _out(it: Testbed, family: Family) -> Iterator[Probe]:
             return ping(it.a.namespace, family, way.gateway, patience), way.gateway
         except Failed:
             if not reaches(it.host.namespace, family, way.gateway, patience):
-                raise Skipped(f"{way.gateway} does not answer the host either") from None
+                raise Skipped(f"{way.gateway} does not answer the host itself either") from None
             raise
 
     out = Probe(what="out", family=family, sender=it.a, target=GATEWAY, attempt=attempt, address=way.gateway)
