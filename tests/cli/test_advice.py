@@ -218,7 +218,7 @@ def test_a_halted_agent_has_one_code_whoever_meets_it(machine: Machine) -> None:
 def test_a_journal_that_is_gone_is_called_gone(machine: Machine) -> None:
     machine.journal.rename(machine.journal.with_suffix(".away"))
     said = machine.run("status").stdout
-    assert f"the journal {machine.journal} is missing" in said
+    assert f"the journal {machine.journal} is gone" in said
 
 
 def test_a_file_that_is_not_there_is_no_journal_to_mend(bare: Machine) -> None:
