@@ -52,7 +52,7 @@ _ONE_NAME = re.compile(r"-{0,2}[^\W\d][\w.-]{0,100}")
 _ONE_OPTION = re.compile(r"--?[^\W\d][\w.-]{0,100}")
 # A string that is one assignment, as in an environment.
 _ASSIGNMENT = re.compile(r"\s*-{0,2}([^\W\d][\w.-]{0,100})\s*[:=]\s*(?=\S)")
-_URL_OF_SOMEBODY = re.compile(r"\s*[A-Za-z][\w+.-]*://(.+)@", re.DOTALL)
+_URL_WITH_USER = re.compile(r"\s*[A-Za-z][\w+.-]*://(.+)@", re.DOTALL)
 # A mapping with one of these is a network or a plugin: its `name` does not name its other fields.
 _OF_A_NETWORK = frozenset({"type", "cniVersion", "plugins"})
 
@@ -185,12 +185,12 @@ class Secrets:
             if learn:
                 self._learn_around(text[assigned.end() :])
             return self._without_known(f"{text[: assigned.end()]}{REMOVED}")
-        somebody = _URL_OF_SOMEBODY.match(text)
-        if somebody:
+        user = _URL_WITH_USER.match(text)
+        if user:
             if learn:
-                self._learn_around(somebody[1])
-                self.learn(somebody[1].partition(":")[2])
-            text = f"{text[: somebody.start(1)]}{REMOVED}{text[somebody.end(1) :]}"
+                self._learn_around(user[1])
+                self.learn(user[1].partition(":")[2])
+            text = f"{text[: user.start(1)]}{REMOVED}{text[user.end(1) :]}"
         return self._without_known("".join(self._pieces(text, is_ours=is_ours, learn=learn)))
 
 
