@@ -50,7 +50,7 @@ def test_status_sees_that_something_else_is_in_its_place(machine: Machine) -> No
     machine.plugin.mkdir()
     (finding,) = findings(machine, "status")
     assert (finding["text"], finding["fix"]) == (
-        f"{machine.plugin} is no plugin: something else is in its place",
+        f"{machine.plugin} is not a plugin: something else is in its place",
         "",
     )
 
