@@ -1,4 +1,4 @@
-"""What to do next: about a refusal that root would not get, and about errors of netloom's plugin."""
+"""Advice on the next step: for commands that need root, and for errors of netloom's plugin."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .errors import OperationFailed
 
 
 def require_root(what: str) -> None:
-    """`what` the command does that needs it, as the middle of a sentence."""
+    """Raises `OperationFailed` without root. `what` is the part of the command that needs it."""
     if os.geteuid() != 0:
         raise OperationFailed(f"permission denied: {what} needs root", as_root(), code="needs-root")
 
 
-# What sudo does not pass on unless it is told to, and where the node's files are.
+# Variables that locate the node's files, and that sudo drops unless it is told to keep them.
 _PLACES = ("NETLOOM_STATE_DIR", "NETLOOM_SOCKET", "NETCONFPATH", "CNI_PATH")
 
 
 def as_root() -> str:
-    """The advice to run this very command as root."""
+    """Advice to run the same command as root."""
     kept = ",".join(it for it in _PLACES if os.environ.get(it))
     sudo = ["sudo", *([f"--preserve-env={kept}"] if kept else [])]
     return f"run it as root: `{shlex.join([*sudo, 'netloom', *sys.argv[1:]])}`"
@@ -31,30 +31,31 @@ def as_root() -> str:
 OWN_PLUGIN = "netloom"
 
 _ADVICE: dict[int, str] = {
-    2: "take that key out of the network's configuration; `netloom cni validate` checks it",
+    2: "remove that key from the network's configuration; `netloom cni validate` checks it",
     3: "attach it first, with `netloom cni add`; `netloom ls --wide` lists what is attached",
     11: "try again in a moment; `netloom status` shows what the agent is doing",
-    50: "`netloom status` tells what is wrong with the agent, the network or the host",
-    100: "`netloom doctor` lists what this kernel can do, and what it lacks",
-    101: "ask for another address, or detach who holds it; `netloom explain ADDRESS` tells since when",
-    102: "remove what the message names, if nobody needs it, or choose another interface name or address; "
-    "`netloom doctor` names links that are not in the journal",
-    103: "a running agent puts back what is missing within a minute: check once more then; whatever still "
-    "differs is right again after `netloom cni del` and `netloom cni add`",
-    105: "take another port, or delete who holds it; `netloom ports` lists them",
+    50: "`netloom status` shows what is wrong with the agent, the network or the host",
+    100: "`netloom doctor` lists what this kernel supports and what it lacks",
+    101: "request another address, or detach the container that has it; `netloom explain ADDRESS` shows "
+    "since when",
+    102: "remove what the message names if it is not needed, or choose another interface name or address; "
+    "`netloom doctor` lists links that are not in the journal",
+    103: "a running agent restores what is missing within a minute: check again then; `netloom cni del` and "
+    "`netloom cni add` repair every other difference",
+    105: "use another port, or delete the container that has it; `netloom ports` lists all ports",
     104: "detach it first with `netloom cni del`; `netloom ls --wide` shows where it is attached",
 }
 
 _NOTHING_TO_ADD = ""
-# In whose place the whole command is told.
+# Replaced by the complete command.
 _AS_ROOT = "run it as root"
 _LACKING = re.compile("remove the pool from the network")
 _ANOTHER_POOL = (
-    "detach something, or give the network another pool: `netloom status` shows how full they are, and the "
-    "whole command"
+    "detach a container, or add a pool to the network: `netloom status` shows how full the pools are, and "
+    "the complete command"
 )
 
-# The first whose words the error has.
+# Of each code, the first whose pattern the error's text matches.
 _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
     5: ((re.compile("removed or replaced"), _NOTHING_TO_ADD),),
     11: (
@@ -62,11 +63,11 @@ _CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
         (re.compile("was not asked"), _NOTHING_TO_ADD),
         (
             re.compile("cannot be reached"),
-            "start the agent with `netloom up`, and try again; `netloom status` tells whether one runs",
+            "start the agent with `netloom up`, and try again; `netloom status` shows whether one runs",
         ),
         (
             re.compile("did not answer"),
-            "`netloom status` tells whether the agent is busy or stuck, and what to do about it",
+            "`netloom status` shows whether the agent is busy or stuck, and what to do about it",
         ),
         (re.compile("address is left.* is ready in"), f"wait until addresses have rested, {_ANOTHER_POOL}"),
         (re.compile("address is left"), _ANOTHER_POOL),
@@ -79,7 +80,7 @@ _COMMAND = re.compile(r"`netloom[^`]*`")
 
 
 def agent_advice(error: CNIError) -> str | None:
-    """None if this is not the place to know; empty if the error says it all."""
+    """Advice on an error of netloom's plugin; None for other errors, empty if the error says enough."""
     if error.plugin != OWN_PLUGIN:
         return None
     causes, said = _CAUSES.get(error.code, ()), str(error)

@@ -1,6 +1,6 @@
-"""What cnitool's users give: a namespace, by its path or by its name, and CNI_PATH.
+"""Input as cnitool's users give it: a namespace, by its path or by its name, and CNI_PATH.
 
-A container that is known by its namespace alone has the name that cnitool gives it.
+A container that is known only by its namespace has the name that cnitool gives it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .errors import UsageError
 
-# Where runtimes and the distribution put plugins; cnitool has no default.
+# Where runtimes and distributions install plugins; cnitool has no default.
 DEFAULT_PLUGIN_DIRS = "/opt/cni/bin:/usr/lib/cni"
 
 
@@ -19,25 +19,27 @@ def plugin_dirs() -> list[str]:
 
 
 def container_id(netns: str) -> str:
-    """cnitool's name for a container that is known by its namespace alone."""
+    """cnitool's name for a container that is known only by its namespace."""
     from hashlib import sha512
 
     return f"cnitool-{sha512(os.fsencode(netns)).digest()[:10].hex()}"
 
 
-# Where `ip netns` keeps them; the first is where the second leads on every machine of today.
+# Where `ip netns` keeps namespaces; on current systems, /var/run is a link to /run.
 DIRECTORIES = ("/run/netns", "/var/run/netns")
 _OWN = "/proc/self/ns/net"
 
 
-def nobody_knows(_path: str) -> bool:
+def is_unknown(_path: str) -> bool:
     return False
 
 
-def path_of(text: str, is_known: Callable[[str], bool] = nobody_knows) -> str:
-    """What has a slash is a path, and so is a word that leads to a namespace from here. Any other word is a
-    name: of a namespace that is there, else of one that `is_known` by its path, and gone. A word that nobody
-    knows is a path, as cnitool has it.
+def path_of(text: str, is_known: Callable[[str], bool] = is_unknown) -> str:
+    """The path of the namespace that `text` names.
+
+    A word with a slash is a path, and so is one that leads to a namespace from the current directory. Any
+    other word is a name: of a namespace that exists, else of a deleted one whose path `is_known`. Any word
+    that is left is a path, as for cnitool.
     """
     if not text:
         raise UsageError("NETNS is empty", "give the namespace's path, or its name: `ip netns` lists them")
@@ -59,7 +61,7 @@ def _absolute(text: str) -> str:
 
 
 def _is_namespace(path: str) -> bool:
-    """By the file system that all namespaces are on: a file of that name may lie around."""
+    """Compares file systems, since all namespaces are on the same one: other files may have that name."""
     try:
         return os.stat(path).st_dev == os.stat(_OWN).st_dev
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Why an operation could not be done. Each has a code with a page, a sentence, and the next step."""
+"""Errors of operations. Each has a code with a page in the documentation, a message, and the next step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UsageError(Exception):
 
 
 class OperationFailed(Exception):
-    """`code` is that of its page in the catalogue; `said` are lines that tell more, such as a log's last."""
+    """`code` names its page in the error catalogue; `said` are more lines to show, such as a log's last."""
 
     def __init__(
         self, text: str, advice: str, *, code: str, kind: Kind = "failed", said: Sequence[str] = ()
@@ -35,7 +35,7 @@ class OperationFailed(Exception):
 
 
 class Advised(Exception):
-    """An error of CNI for which the operation knows better advice than its type has."""
+    """A CNI error, with better advice than the error's type has."""
 
     def __init__(self, error: CNIError, advice: str) -> None:
         super().__init__(str(error))
@@ -44,14 +44,14 @@ class Advised(Exception):
 
 
 class Pick(NamedTuple):
-    """A word, and what it means."""
+    """A word that the user can give, and what it selects."""
 
     word: str
     what: str
 
 
 class AmbiguousName(UsageError):
-    """A word that several have. `picks` mean one of them each; with `more` there are others."""
+    """A word that matches several things. Each of `picks` selects one; `more` says that there are others."""
 
     def __init__(self, text: str, word: str, picks: Sequence[Pick], *, more: bool) -> None:
         super().__init__(text, code="ambiguous-name")
@@ -61,8 +61,6 @@ class AmbiguousName(UsageError):
         self.advice = self.advice_with(lambda it: it)
 
     def advice_with(self, command_for: Callable[[str], str]) -> str:
-        """What to do, with the whole command for each word."""
+        """The advice, with the complete command for each pick."""
         listed = ", ".join(f"`{command_for(it.word)}` ({it.what})" for it in self.picks)
-        return (
-            f"give the word of the one that is meant: {listed}{', or more of its name' if self.more else ''}"
-        )
+        return f"choose one: {listed}{', or give more of its name' if self.more else ''}"

@@ -112,7 +112,7 @@ def test_a_network_of_a_file_of_its_own_gets_another_pool_there(small: Machine) 
 def test_up_advises_no_options_where_none_were_given(machine: Machine) -> None:
     machine.conflist.write_text(machine.conflist.read_text().replace('"pools"', '"pool"'))
     error = machine.up("--json").error
-    assert (error["code"], "options out" in error["next"]) == ("network-broken", False)
+    assert (error["code"], "leave out the options" in error["next"]) == ("network-broken", False)
     machine.conflist.write_text('{"cniVersion": "1.0.0", "name": "x", "plugins": [{"type": "bridge"}]}')
     error = machine.up("--json").error
     assert (error["code"], "options" in error["next"]) == ("network-file-foreign", False)

@@ -55,7 +55,7 @@ def test_a_field_that_any_plugin_refuses_is_to_be_taken_out(cli: Cli) -> None:
     [
         ("the netloom agent cannot be reached at /run/x: Connection refused", "`netloom up`"),
         ("the netloom agent at /run/x did not answer within 30 s", "`netloom status`"),
-        ("no IPv4 address is left: 10.1.0.0/30 has 2 held and 0 resting", "another pool"),
+        ("no IPv4 address is left: 10.1.0.0/30 has 2 held and 0 resting", "add a pool"),
         ("the netloom agent cannot be reached at /run/x: Permission denied; it answers root only", "as root"),
     ],
     ids=["down", "stuck", "exhausted", "forbidden"],
@@ -79,7 +79,7 @@ def test_to_wait_for_an_address_is_advised_only_where_one_rests(said: str, waits
 
     assert advice is not None
     assert advice.startswith("wait ") == waits
-    assert "another pool: `netloom status` shows" in advice
+    assert "add a pool to the network: `netloom status` shows" in advice
 
 
 @pytest.mark.parametrize(

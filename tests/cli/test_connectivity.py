@@ -513,7 +513,7 @@ def test_what_there_was_no_time_for_is_told(dual: Machine) -> None:
 
     assert outcome.status == 124
     assert not outcome.document["in_time"]
-    assert any(it["detail"] == "no time was left" for it in rows(outcome.document, result="skipped"))
+    assert any(it["detail"] == "no time left" for it in rows(outcome.document, result="skipped"))
     assert_nothing_is_left(dual)
 
 

@@ -114,7 +114,7 @@ def test_what_was_put_in_its_place_stays_as_it_is(attached: Machine, tmp_path: P
     attached.journal.rename(moved)
     attached.journal.write_bytes(copy.read_bytes())
     outcome = attached.run("down")
-    assert f"{attached.journal} is not the agent's any more" in outcome.stderr
+    assert f"{attached.journal} was replaced while the agent ran" in outcome.stderr
     assert attached.journal.read_bytes() == copy.read_bytes()
     assert attached.run("journal", "restore", str(moved)).status == 0
     attached.brought_up()

@@ -40,7 +40,7 @@ def test_status_sees_that_it_is_gone(machine: Machine) -> None:
     assert "no problems found" not in outcome.stdout
     (finding,) = findings(machine, "status")
     assert (finding["subject"], finding["severity"]) == (str(machine.plugin), "error")
-    assert "every ADD and DEL of a network of netloom fails" in finding["text"]
+    assert "every ADD and DEL of a netloom network fails" in finding["text"]
     assert machine.up().status == 0
     assert machine.run("status").status == 0
 
@@ -50,7 +50,7 @@ def test_status_sees_that_something_else_is_in_its_place(machine: Machine) -> No
     machine.plugin.mkdir()
     (finding,) = findings(machine, "status")
     assert (finding["text"], finding["fix"]) == (
-        f"{machine.plugin} is no plugin: something else is in its place",
+        f"{machine.plugin} is not a plugin: something else is in its place",
         "",
     )
 
@@ -67,7 +67,7 @@ def test_of_two_the_other_one_works_and_that_is_said(machine: Machine, second: P
     (finding,) = findings(machine, command)
     assert finding["subject"] == str(second)
     assert "every ADD and DEL" not in finding["text"]
-    assert finding["text"].endswith(f"(the one in {machine.plugin.parent} is there)")
+    assert finding["text"].endswith(f"(the plugin in {machine.plugin.parent} exists)")
     machine.attach(machine.node.container())
 
 
@@ -75,7 +75,7 @@ def test_who_looks_there_is_named(machine: Machine, second: Path, own_etc: Path)
     told_to_look(own_etc, second.parent)
     second.unlink()
     (finding,) = findings(machine, "doctor", "--only", "plugin")
-    assert ": containerd looks there, and every ADD and DEL" in finding["text"]
+    assert ": containerd uses this directory, so every ADD and DEL" in finding["text"]
 
 
 def test_who_looks_at_the_other_place_is_not(machine: Machine, second: Path, own_etc: Path) -> None:

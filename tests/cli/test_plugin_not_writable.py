@@ -106,8 +106,8 @@ def test_a_file_in_the_place_of_a_directory_is_called_one(machine: Machine, seco
     shutil.rmtree(second.parent)
     second.parent.touch()
     (warning,) = machine.run("up", "--json").document["warnings"]
-    assert f"{second.parent} is a file now" in warning
-    assert "is gone" not in warning
+    assert f"{second.parent} is a file, not a directory" in warning
+    assert "is missing" not in warning
 
 
 # Somebody else's file in the plugin's place.

@@ -78,7 +78,7 @@ def test_a_plain_up_adds_no_place_to_those_that_were_asked_for(machine: Machine)
 def test_a_directory_that_is_gone_is_forgotten_with_a_word(machine: Machine, second: Path) -> None:
     shutil.rmtree(second.parent.parent)
     shown = machine.on_a_terminal("up")
-    assert f"{second.parent} is gone" in shown.stderr
+    assert f"{second.parent} is missing" in shown.stderr
     assert "nothing to do" not in shown.stdout
     assert not second.parent.exists()
     again = machine.run("up", "--json").document

@@ -425,7 +425,7 @@ def test_an_installation_without_a_plugin_says_how_to_get_one(bare: Machine, tmp
 
 def test_a_family_that_is_given_up_is_reported_with_how_to_keep_it(machine: Machine) -> None:
     (warning,) = machine.brought_up("--pool", "10.20.0.0/16")["warnings"]
-    assert "no IPv6 addresses any more" in warning
+    assert "no longer gives IPv6 addresses" in warning
     assert "`netloom up --pool 10.20.0.0/16 --pool fd78::/64`" in warning
     assert machine.brought_up()["warnings"] == []
     done = machine.brought_up("--pool", "10.20.0.0/16", "--pool", "fd78::/64")

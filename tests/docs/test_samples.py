@@ -34,8 +34,8 @@ WHOLE = frozenset({
 })  # fmt: skip
 # Lines that take another version, systemd, containerd, or a plugin of others: by words of their shapes.
 ELSEWHERE = (
-    "calls waited", "handing over to version", "cannot follow", "said:", "mend what it says",
-    "agent-not-replaced", "plugin replaced", "unit installed", "PROCESS attached it, and needs it",
+    "calls waited", "handing over to version", "cannot take over", "said:", "fix the error that it reports",
+    "agent-not-replaced", "plugin replaced", "unit installed", "PROCESS attached it, and needs the result",
     "interface cni0", "interface veth94241a15", "interface eth0 mac MAC PATH",
     "table inet strangers, chain keepers", "nft insert rule inet strangers", "no answer within LENGTH",
     "more: netloom explain foreign-drop",

@@ -1,1 +1,1 @@
-"""What `netloom bundle` is made of: sources, what is removed from them, and the archive."""
+"""`netloom bundle`: its sources, the removal of secrets and names, and the archive."""

@@ -1,8 +1,8 @@
-"""`--anonymous`: other names for addresses, MACs, pods, containers and networks.
+"""`--anonymous`: pseudonyms for addresses, MACs, pods, containers and networks.
 
-A name is replaced by the same pseudonym everywhere in one archive. Pseudonyms follow from a random number
-that is thrown away, so that trying all addresses is of no use. Names are taken from the members themselves,
-after all sources were asked, and from the journal before and after: a log also names what came last.
+A name has the same pseudonym everywhere in one archive. Pseudonyms are derived from a random number that is
+not stored, so that trying all addresses reveals nothing. Names are taken from the members, after all sources
+were asked, and from the journal before and after that: a log also names the latest attachments.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _ATTACHMENT = re.compile(r"(?<![\w./-])([\w.-]{1,200})/([\w.-]{1,200})/([\w.@-]{
 _NETNS = re.compile(r"/netns/([\w.-]+)")
 _NETWORK_NAME = re.compile(r"\"name\"\s*:\s*\"([^\"\\]+)\"")
 _NETWORKS = "networks/"
-# Nothing there is called after a container; and `github.com/x/y` is none.
+# These members name no containers, and `github.com/x/y` must not be taken for an attachment.
 _WITHOUT = ("versions.json", "kernel/")
 _NUMBER = re.compile(r"^\d+[-_]")
-# Namespaces of processes are called so, all of them.
+# The namespaces of processes are here, and all have the same name.
 _PROC = "/proc/"
 
 
@@ -56,7 +56,7 @@ def names_of_host() -> Iterator[Name]:
 
 
 def names_of_field(field: str, value: str) -> Iterator[Name]:
-    """What stands in a field, if it is one that has names."""
+    """The name in a field, if the field is one that has names."""
     kind = _KINDS.get(field)
     if kind == "netns":
         if not value.startswith(_PROC):
@@ -84,7 +84,7 @@ def names_in(it: Gathered) -> Iterator[Name]:
 
 
 def _in_file_name(path: str) -> Iterator[Name]:
-    """Networks' files are called after them, more or less."""
+    """Names of networks, after which their files are usually named."""
     if path.startswith(_NETWORKS) and path.endswith(LISTS + SINGLE_PLUGINS):
         stem = os.path.splitext(path.removeprefix(_NETWORKS))[0]
         if stem != "listing":
@@ -100,7 +100,7 @@ def _in_document(value: Any, path: tuple[str, ...] = ()) -> Iterator[Name]:
             yield from _in_document(item, path)
     elif isinstance(value, str):
         field = path[-1] if path else ""
-        # `networks` of pools are names; those of a status have them.
+        # In a pool, `networks` has names; in a status, it has objects with a name.
         is_network = path[-2:] == ("networks", "name")
         yield from names_of_field("network" if is_network else field, value)
         yield from _in_text(value)
@@ -122,7 +122,7 @@ def _in_text(text: str) -> Iterator[Name]:
         yield from names_of_field(field, value)
     for network, container, interface in _ATTACHMENT.findall(text):
         if (network + container + interface).isdecimal():
-            continue  # a day
+            continue  # a date
         yield Name("net", network)
         yield Name("ctr", container)
     for name in _NETNS.findall(text):
@@ -135,14 +135,14 @@ _IPV6 = re.compile(
     r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4})(?![\w:])"
 )
 
-# Those that every machine has, or every node of netloom: they tell nothing, and a reader needs them.
+# Every machine or every node of netloom has these: they identify nothing, and a reader needs them.
 _EVERYBODYS = frozenset({"0.0.0.0", "255.255.255.255", "::", "::1", HOST6}) | next_hops()
 _EVERYBODYS_NAMES = frozenset({
     "netloom", "default", "kube-system", "lo", "eth0", "localhost", "net", "netns", "inet", "ip", "ip6",
     "ipv4", "ipv6", "node", "host", "pod", "container", "network", "proc", "run", "var",
 })  # fmt: skip
 _EVERYBODYS_MACS = frozenset({HOST_MAC, "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
-# A name that is shorter is found in too much that is none.
+# Shorter names match too much other text.
 _TELLING = 3
 _DIGITS = 8
 
@@ -155,8 +155,8 @@ class Pseudonyms:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, kind: str, name: str) -> None:
-        """A name that is to have another one, such as `pod-…`. One of two letters, where it stands alone or
-        between slashes or quotes."""
+        """Adds a name that gets a pseudonym, such as `pod-…`. One of two letters is only replaced where it
+        stands alone, or between slashes or quotes."""
         if not name or name in _EVERYBODYS_NAMES:
             return
         names = self._names if len(name) >= _TELLING else self._short
@@ -208,11 +208,11 @@ class Pseudonyms:
 
 
 def _any_of(names: Iterable[str]) -> str:
-    """The longest first; without any, what matches nothing."""
+    """A pattern for any of the names, the longest first; without names, it matches nothing."""
     longest_first = sorted(names, key=lambda name: (-len(name), name))
     return "|".join(map(re.escape, longest_first)) or r"(?!)"
 
 
 def _is_everybodys(packed: bytes) -> bool:
-    """The loopback's, and groups."""
+    """Whether it is a loopback or multicast address."""
     return packed[0] in (127, *range(224, 240)) if len(packed) == 4 else packed[0] == 0xFF

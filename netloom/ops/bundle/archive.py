@@ -1,4 +1,4 @@
-"""The archive: its members, its manifest, and a file that is written whole or not at all."""
+"""The archive: its members, its manifest, and a file that is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NAME = "MANIFEST.json"
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """One member. `size` is in bytes, as it is in the archive; `cut` says what is missing of it, if anything.
+    """One member. `size` is in bytes, as it is in the archive; `cut` says how it was cut, if it was.
 
-    Without content, `error` says why; with it, what more there should be.
+    Without content, `error` says why; with content, `error` says what is missing in it.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """`made` is when, seconds since 1970. `in_time` is whether no source was given up for want of time."""
+    """`made` is the time, in seconds since 1970. `in_time` is whether every source answered in time."""
 
     netloom: str
     made: float
@@ -57,8 +57,8 @@ class Bundle(Struct, frozen=True, kw_only=True):
 class Member(Struct, frozen=True, kw_only=True):
     """A document (any value that JSON can have), rows (a line for each), or text.
 
-    Of what is too long, the end is kept if `newest_last`, else the beginning. `cut` is what the source itself
-    has left out. `is_ours` if only netloom wrote it, so that `key` in it need not be a secret.
+    If it is too long, its end is kept if `newest_last`, else its beginning. `cut` says what the source itself
+    left out. `is_ours` if only netloom wrote it, so that a field `key` is no secret.
     """
 
     name: str
@@ -72,15 +72,15 @@ class Member(Struct, frozen=True, kw_only=True):
     is_ours: bool = True
 
 
-class Trouble(Struct, frozen=True):
-    """Something that could not be had."""
+class MissingMember(Struct, frozen=True):
+    """A member that could not be collected, and why."""
 
     name: str
     about: str
     error: str
 
 
-Found: TypeAlias = Member | Trouble
+Found: TypeAlias = Member | MissingMember
 
 
 class Gathered(NamedTuple):
@@ -89,7 +89,7 @@ class Gathered(NamedTuple):
 
 
 def encodable(found: Found) -> Found:
-    """Names of files may hold bytes that are no text; these are written as escapes."""
+    """The same, with escapes for bytes that are not UTF-8, which names of files may hold."""
     try:
         try:
             msgspec.json.encode(found)
@@ -97,12 +97,12 @@ def encodable(found: Found) -> Found:
             made: Found = msgspec.convert(as_encodable(msgspec.to_builtins(found)), type(found))
             return made
     except RecursionError:
-        return Trouble(str(as_encodable(found.name)), found.about, "it is nested too deep to be shown")
+        return MissingMember(str(as_encodable(found.name)), found.about, "it is nested too deeply")
     return found
 
 
 class Asked(NamedTuple):
-    """Where to look, and how much of it is wanted."""
+    """The paths that sources read, and the number of operations to include."""
 
     state_dir: str
     socket: str
@@ -116,19 +116,19 @@ class Asked(NamedTuple):
 
 
 def lines_of(rows: Iterable[Any]) -> str:
-    """JSON, an object a line: what is cut anywhere can still be read."""
+    """JSON with one object per line, which can still be read if it is cut anywhere."""
     return "".join(f"{msgspec.json.encode(row).decode()}\n" for row in rows)
 
 
-# Of a member beside its content, and of the archive's end.
+# Bytes of a member beside its content, and of the archive's end.
 _OVERHEAD = 200
 _LEVEL = 6
-# Less than this is not worth a member.
+# A member is not cut to fewer bytes than this.
 _LEAST = 512
 
 
 class ArchiveMember(NamedTuple):
-    """A member whose content is what will be in the archive, if it fits; None of one that there is not."""
+    """A member with the content that it has in the archive if it fits; None if it has no content."""
 
     part: Part
     content: bytes | None
@@ -136,7 +136,7 @@ class ArchiveMember(NamedTuple):
 
 
 class Exists(Exception):
-    """Something of that name is there. `what` it is, if it is no file."""
+    """The path exists. `what` says what it is, unless it is a file."""
 
     def __init__(self, path: str, what: str | None = None) -> None:
         super().__init__(path)
@@ -144,7 +144,7 @@ class Exists(Exception):
 
 
 def fitted(entries: Iterable[ArchiveMember], budget: int) -> list[ArchiveMember]:
-    """Those that come first are whole as long as there is room; the others are cut, and say so."""
+    """The members as they fit: the first are complete while there is room, the others are marked as cut."""
     kept = []
     for entry in entries:
         fitting = entry if entry.content is None else _fit(entry, entry.content, budget)
@@ -162,7 +162,11 @@ def _fit(entry: ArchiveMember, whole: bytes, budget: int) -> ArchiveMember:
     if len(content) == len(whole):
         return entry
     which = "last" if entry.newest_last else "first"
-    said = f"the {which} {len(content)} of {len(whole)} bytes" if content else "all of it, for want of room"
+    said = (
+        f"the {which} {len(content)} of {len(whole)} bytes"
+        if content
+        else "nothing of it: the archive is full"
+    )
     cut = f"{entry.part.cut}; {said}" if entry.part.cut else said
     part = _replaced(entry.part, size=len(content), cut=cut)
     return ArchiveMember(part, content or None, entry.newest_last)
@@ -171,13 +175,13 @@ def _fit(entry: ArchiveMember, whole: bytes, budget: int) -> ArchiveMember:
 def _replaced(part: Part, *, size: int, cut: str) -> Part:
     from msgspec.structs import replace
 
-    # What is no JSON any more is not called so.
+    # A cut document is not JSON any more.
     name = f"{part.name}.cut" if part.name.endswith(".json") and size else part.name
     return replace(part, name=name, size=size, cut=cut)
 
 
 def _cut(content: bytes, size: int, newest_last: bool) -> bytes:
-    """At the end of a line, if there is one near."""
+    """Cuts at the end of a line, if one is near."""
     if newest_last:
         piece = content[-size:]
         return piece[piece.find(b"\n") + 1 :]
@@ -191,7 +195,7 @@ def _packed(content: bytes) -> int:
 
 
 def packed(directory: str, members: Iterable[tuple[str, bytes]], made: float) -> bytes:
-    """As tar and gzip have it."""
+    """The archive, made by tar and gzip."""
     buffer = io.BytesIO()
     with tarfile.open(
         fileobj=buffer, mode="w:gz", compresslevel=_LEVEL, format=tarfile.PAX_FORMAT
@@ -204,7 +208,7 @@ def packed(directory: str, members: Iterable[tuple[str, bytes]], made: float) ->
 
 
 def what_is_at(path: str) -> str | None:
-    """If it is no file. A device, say: with a file in its place, others would not find it any more."""
+    """What is at a path, unless it is a file or nothing: for example a device, which other programs need."""
     try:
         return other_than_file(os.lstat(path).st_mode)
     except OSError:
@@ -212,7 +216,7 @@ def what_is_at(path: str) -> str | None:
 
 
 def write(path: str, content: bytes, *, force: bool) -> None:
-    """For its owner alone. Raises `Exists`, or OSError; then nothing is left of it."""
+    """Writes a file that only its owner can read. Raises `Exists` or OSError; then it leaves no file."""
     directory, name = os.path.split(path)
     spare = os.path.join(directory, f".{name}.{os.getpid()}-{os.urandom(4).hex()}")
     fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -234,7 +238,7 @@ def write(path: str, content: bytes, *, force: bool) -> None:
 
 
 def _link(spare: str, path: str) -> None:
-    """A rename would take the place of a file that came meanwhile."""
+    """Gives the file its name. A rename would replace a file that was created meanwhile."""
     try:
         os.link(spare, path)
     except FileExistsError:
@@ -242,7 +246,7 @@ def _link(spare: str, path: str) -> None:
     except OSError as cause:
         if cause.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
             raise
-        # A file system without links, as of a USB stick.
+        # A file system without links, for example on a USB stick.
         if os.path.lexists(path):
             raise Exists(path) from None
         os.rename(spare, path)

@@ -1,4 +1,4 @@
-"""What the host has: its system, its processes, its kernel objects."""
+"""Sources on the host: its system, its programs, its kernel objects."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ...kernel.netlink.nftables import read_table
 from ...kernel.nft import listed
 from ...kernel.values import shown_ip
 from ...networks.table import TABLE
-from .archive import Asked, Found, Member, Trouble
+from .archive import Asked, Found, Member, MissingMember
 
-# Each says its version and does nothing else.
+# Each prints its version and does nothing else.
 _PROGRAMS = (
     "containerd", "crio", "podman", "dockerd", "nerdctl", "runc", "crun", "kubelet", "cnitool", "nft", "ip",
     "iptables", "systemctl",
@@ -72,7 +72,7 @@ def _distribution() -> dict[str, str]:
 
 
 def _library() -> str:
-    """The file that the dynamic linker takes; its name ends with the version."""
+    """The file of libnftables that the dynamic linker loads; its name ends with the version."""
     from ...kernel import KernelError, Namespace
 
     try:
@@ -86,7 +86,7 @@ def _library() -> str:
 
 
 def _version_of(program: str) -> str:
-    """The first line that it says, or why it says none; empty if it is not there."""
+    """The first line that a program prints, or why it prints none; empty if it is not installed."""
     path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_ELSEWHERE}")
     if path is None:
         return ""
@@ -101,7 +101,7 @@ def _version_of(program: str) -> str:
     except (OSError, subprocess.SubprocessError) as cause:
         return f"{path}: {cause}"
     said = done.stdout.decode(errors="replace").strip().splitlines()
-    return said[0][:200] if said else f"{path}: said nothing"
+    return said[0][:200] if said else f"{path}: printed nothing"
 
 
 _CONF = ("all", "default")
@@ -134,7 +134,7 @@ _CONNTRACK = "/proc/net/stat/nf_conntrack"
 def settings(_asked: Asked) -> Iterator[Found]:
     yield Member(
         name="kernel/sysctl.json",
-        about="settings of the kernel that containers depend on; null: there is no such setting",
+        about="kernel settings that containers depend on; null: there is no such setting",
         document={name: _setting(name) for name in SYSCTLS},
     )
 
@@ -259,14 +259,14 @@ def neighbours(_asked: Asked) -> Iterator[Found]:
 
 def firewall(_asked: Asked) -> Iterator[Found]:
     about = f"the nft table {TABLE.family} {TABLE.name}"
-    if os.geteuid() != 0:  # libnftables would say so on our standard error, and not where
-        yield Trouble("kernel/nft-netloom.txt", about, _FOR_ROOT)
-        yield Trouble("kernel/nft-others.json", "base chains of others", _FOR_ROOT)
+    if os.geteuid() != 0:  # libnftables would only print an error on stderr
+        yield MissingMember("kernel/nft-netloom.txt", about, _FOR_ROOT)
+        yield MissingMember("kernel/nft-others.json", "base chains of other programs", _FOR_ROOT)
         return
     try:
         with Namespace.own() as host:
             try:
-                # One that an older version has laid down is without the family arp.
+                # The table of an older version has no family arp.
                 there = [it for it in TABLE.bodies if read_table(host.netfilter, it, TABLE.name) is not None]
                 yield Member(
                     name="kernel/nft-netloom.txt",
@@ -276,14 +276,14 @@ def firewall(_asked: Asked) -> Iterator[Found]:
                     ),
                 )
             except KernelError as error:
-                yield Trouble("kernel/nft-netloom.txt", about, _first_line(error))
+                yield MissingMember("kernel/nft-netloom.txt", about, _first_line(error))
             chains = foreign_chains(host)
     except KernelError as error:
-        yield Trouble("kernel/nft-others.json", "base chains of others", _first_line(error))
+        yield MissingMember("kernel/nft-others.json", "base chains of other programs", _first_line(error))
         return
     yield Member(
         name="kernel/nft-others.json",
-        about="base chains of others: their names, hooks and policies, not their rules",
+        about="base chains of other programs: their names, hooks and policies, not their rules",
         document={
             "chains": to_builtins(chains),
             "legacy": {family: legacy_tables(family) for family in ("ipv4", "ipv6")},
@@ -302,7 +302,7 @@ def _dumped(name: str, about: str, listed: Callable[[Namespace], Iterable[Any]])
                 if len(rows) < _MOST:
                     rows.append(row)
     except KernelError as error:
-        return Trouble(place, about, _first_line(error))
+        return MissingMember(place, about, _first_line(error))
     cut = f"{len(rows)} of {total} rows" if total > len(rows) else ""
     return Member(name=place, about=about, rows=rows, cut=cut)
 
@@ -345,7 +345,7 @@ _REFUSALS = ("drop", "reject")
 
 
 class CollectedChain(Struct, frozen=True, kw_only=True):
-    """A chain that the kernel calls itself. `refuses` is whether anything in it, or behind it, may drop."""
+    """A base chain. `refuses` is whether it, or a chain that it calls, may drop packets."""
 
     family: str
     table: str
@@ -362,12 +362,12 @@ class CollectedChain(Struct, frozen=True, kw_only=True):
 
 
 def foreign_chains(host: Namespace) -> list[CollectedChain]:
-    """Raises `KernelError` if nftables cannot be asked."""
+    """Base chains of other programs. Raises `KernelError` if nftables cannot be read."""
     return foreign_chains_in(listed(host))
 
 
 def foreign_chains_in(ruleset: list[dict[str, Any]]) -> list[CollectedChain]:
-    """Those of a ruleset as `nft -j list ruleset` has it."""
+    """The same, of a ruleset as `nft -j list ruleset` prints it."""
     chains: dict[tuple[str, str, str], dict[str, Any]] = {}
     rules: dict[tuple[str, str, str], list[list[Any]]] = {}
     for it in ruleset:
@@ -399,7 +399,7 @@ def foreign_chains_in(ruleset: list[dict[str, Any]]) -> list[CollectedChain]:
 
 
 def legacy_tables(family: str) -> list[str]:
-    """Of iptables-legacy: no nft shows what is in them."""
+    """Tables of iptables-legacy, whose rules nft does not show."""
     try:
         with open(_LEGACY[family]) as file:
             return sorted(file.read().split())
@@ -412,7 +412,7 @@ def _refuses(
     rules: Mapping[tuple[str, str, str], list[list[Any]]],
     seen: set[tuple[str, str, str]],
 ) -> bool:
-    """Whether a rule of it drops or rejects, or leads to a chain that has one that does."""
+    """Whether a rule of a chain drops or rejects, or calls a chain with such a rule."""
     if chain in seen:
         return False
     seen.add(chain)
@@ -426,7 +426,7 @@ def _refuses(
 
 
 def _verdicts(value: Any) -> Iterator[tuple[str, str]]:
-    """All that stand anywhere in a rule: as its end, in a map, or as a target of iptables."""
+    """All verdicts anywhere in a rule: at its end, in a map, or as a target of iptables."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key in _REFUSALS:

@@ -1,4 +1,4 @@
-"""What the node has: networks' files, the agent's log and metrics, and an extract of the journal."""
+"""Sources on the node: networks' files, the agent's log and metrics, and an extract of the journal."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from ...journal.errors import reason
 from ...journal.file_type import require_database
 from ...kernel.values import shown_ip
 from ..control.asking import settle
-from .archive import Asked, Found, Member, Trouble
+from .archive import Asked, Found, Member, MissingMember
 
 _TABLES = ("attachment", "address", "port", "operation", "cursor", "fact")
 _EXTRACTS = (
-    ("attachments", "attachment", "ORDER BY id", "what is attached, and the plans"),
-    ("addresses", "address", "", "addresses that are held, or rest"),
-    ("ports", "port", "", "ports of the host"),
+    ("attachments", "attachment", "ORDER BY id", "attachments and their plans"),
+    ("addresses", "address", "", "addresses that are held or resting"),
+    ("ports", "port", "", "host ports"),
     ("operations", "operation", "ORDER BY id DESC", "the last operations, the latest first"),
 )
 _NAMES = ("network", "pod", "namespace", "uid", "container_id", "netns")
 _DOCUMENTS = frozenset({"plan", "result"})
-_ABOUT = "what the journal is, and how much is in it"
+_ABOUT = "the journal's files, schema and number of rows"
 _MOST = 5000
 _PATIENCE = 10.0
-# Steps of SQLite's machine between two looks at the clock.
+# Instructions of SQLite's machine between two checks of the deadline.
 _STEPS = 10_000
 
 
@@ -46,7 +46,7 @@ def journal(asked: Asked) -> Iterator[Found]:
     behind = settle(asked.socket)
     files = _files(asked.state_dir)
     if not os.path.exists(path):
-        yield Trouble("journal/summary.json", _ABOUT, f"there is no {path}")
+        yield MissingMember("journal/summary.json", _ABOUT, f"{path} does not exist")
         return
     try:
         require_database(path)
@@ -61,12 +61,12 @@ def journal(asked: Asked) -> Iterator[Found]:
                 most = asked.operations if table == "operation" else _MOST
                 yield _rows(connection, name, table, order, most, about)
     except (JournalError, sqlite3.Error) as cause:
-        yield Trouble("journal/", "the journal", f"{path} cannot be read: {reason(cause)}")
+        yield MissingMember("journal/", "the journal", f"{path} cannot be read: {reason(cause)}")
         yield Member(name="journal/files.json", about="files of the journal", document=files)
 
 
 def names_of(asked: Asked) -> Iterator[tuple[str, str]]:
-    """Columns and names in them, of what is attached or was: what `--anonymous` replaces."""
+    """Columns, and the names in them of present and past attachments, which `--anonymous` replaces."""
     settle(asked.socket)
     try:
         require_database(asked.journal)
@@ -87,7 +87,7 @@ def _opened(path: str) -> sqlite3.Connection:
     )
     deadline = time.monotonic() + _PATIENCE
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-    # What is not text all the same must not keep the rest from being read.
+    # Invalid text must not keep the rest from being read.
     connection.text_factory = lambda data: data.decode(errors="replace")
     return connection
 
@@ -133,7 +133,7 @@ def _summary(connection: sqlite3.Connection) -> dict[str, Any]:
 def _rows(connection: sqlite3.Connection, name: str, table: str, order: str, most: int, about: str) -> Found:
     columns = _columns(connection, table)
     if not columns:
-        return Trouble(f"journal/{name}.jsonl", about, f"the journal has no table {table}")
+        return MissingMember(f"journal/{name}.jsonl", about, f"the journal has no table {table}")
     (total,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     listed = connection.execute(f"SELECT * FROM {table} {order} LIMIT ?", (most,))
     rows = [
@@ -159,14 +159,16 @@ def _shown(column: str, value: Any) -> Any:
 
 
 _LARGEST_FILE = 1 << 20
-_ABOUT_NETWORK = "a network's configuration, without what looks like a secret"
+_ABOUT_NETWORK = "a network's configuration, without values that look like secrets"
 
 
 def networks(asked: Asked) -> Iterator[Found]:
     try:
         names = sorted(os.listdir(asked.conf_dir))
     except OSError as cause:
-        yield Trouble("networks/", "networks' configuration files", f"{asked.conf_dir}: {cause.strerror}")
+        yield MissingMember(
+            "networks/", "networks' configuration files", f"{asked.conf_dir}: {cause.strerror}"
+        )
         return
     yield Member(
         name="networks/listing.json",
@@ -196,13 +198,13 @@ def _read_network(path: str, name: str) -> Found:
     try:
         source = read_document(path, limit=_LARGEST_FILE)
     except (OSError, ValueError) as cause:
-        return Trouble(name, _ABOUT_NETWORK, f"{path}: {getattr(cause, 'strerror', None) or cause}")
+        return MissingMember(name, _ABOUT_NETWORK, f"{path}: {getattr(cause, 'strerror', None) or cause}")
     try:
         return Member(name=name, about=_ABOUT_NETWORK, document=msgspec.json.decode(source), is_ours=False)
     except (msgspec.MsgspecError, ValueError, RecursionError) as cause:
         text = source.decode(errors="replace")
         return Member(
-            name=name, about=_ABOUT_NETWORK, text=text, error=f"it is no JSON: {cause}", is_ours=False
+            name=name, about=_ABOUT_NETWORK, text=text, error=f"it is not JSON: {cause}", is_ours=False
         )
 
 
@@ -221,7 +223,7 @@ def logs(asked: Asked) -> Iterator[Found]:
         except FileNotFoundError:
             continue
         except OSError as cause:
-            yield Trouble(f"log/{name}", _ABOUT_LOG, f"{path}: {cause.strerror}")
+            yield MissingMember(f"log/{name}", _ABOUT_LOG, f"{path}: {cause.strerror}")
             continue
         found += 1
         yield Member(name=f"log/{name}", about=_ABOUT_LOG, text=text, newest_last=True, cut=cut)
@@ -229,13 +231,13 @@ def logs(asked: Asked) -> Iterator[Found]:
     if kept:
         yield kept
     elif not found:
-        yield Trouble(
-            "log/agent.log", _ABOUT_LOG, f"there is none in {asked.state_dir}, nor does systemd have one"
+        yield MissingMember(
+            "log/agent.log", _ABOUT_LOG, f"there is no log in {asked.state_dir} or in systemd"
         )
 
 
 def _tail(path: str) -> tuple[str, str]:
-    """The end of it, from the first whole line on."""
+    """The end of a file from the first complete line on, and how it was cut."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         size = os.fstat(fd).st_size
@@ -248,7 +250,7 @@ def _tail(path: str) -> tuple[str, str]:
 
 
 def _of_the_service_manager() -> Member | None:
-    """What systemd has kept of the unit; None if there is none, or no systemd."""
+    """The unit's log in systemd's journal; None if there is none."""
     program = shutil.which("journalctl")
     if program is None:
         return None
@@ -279,23 +281,25 @@ _MOST_METRICS = 4 << 20
 def metrics(_asked: Asked) -> Iterator[Found]:
     place = os.environ.get("NETLOOM_METRICS_LISTEN") or _DEFAULT_LISTEN
     if place == "none":
-        yield Trouble(_METRICS, _ABOUT_METRICS, "the agent is told to serve none")
+        yield MissingMember(
+            _METRICS, _ABOUT_METRICS, "NETLOOM_METRICS_LISTEN is none: the agent serves no metrics"
+        )
         return
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     if not port.isdecimal() or not _is_loopback(host):
-        yield Trouble(
-            _METRICS, _ABOUT_METRICS, f"{place} is not of this machine's loopback, and was not asked"
-        )
+        yield MissingMember(_METRICS, _ABOUT_METRICS, f"{place} is not a loopback address, and was not asked")
         return
     try:
         head, _, body = _answer(host, int(port)).partition(b"\r\n\r\n")
     except OSError as cause:
-        yield Trouble(_METRICS, _ABOUT_METRICS, f"nobody answers at {place}: {cause.strerror or cause}")
+        yield MissingMember(
+            _METRICS, _ABOUT_METRICS, f"nothing answers at {place}: {cause.strerror or cause}"
+        )
         return
     status = head.split(b"\r\n", 1)[0].decode(errors="replace")
     if b" 200" not in head[:20]:
-        yield Trouble(_METRICS, _ABOUT_METRICS, f"what listens at {place} answers: {status[:100]}")
+        yield MissingMember(_METRICS, _ABOUT_METRICS, f"{place} answered: {status[:100]}")
         return
     yield Member(name=_METRICS, about=_ABOUT_METRICS, text=body.decode(errors="replace"))
 

@@ -1,8 +1,8 @@
-"""Redaction: what must not leave the machine, recognised by the name that it stands under, by its looks, and
-wherever else the same value turns up.
+"""Removes secrets, which it recognises by their field's name, by their form, and wherever the same value
+occurs again.
 
-Not everything that looks like a secret is one. A value that is removed by mistake is missed by the person who
-helps; a value that is left by mistake is known to everybody.
+Not everything that looks like a secret is one. But a value that is removed by mistake is only missed by the
+person who helps; a secret that is left by mistake becomes public.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .secret_patterns import (
 
 _KNOWN_CNI_ARGS = frozenset({"ips", "mac", "mtu", "txQLen", "sysctl"})
 
-# A value that is shorter is found in too much that is no secret.
+# Shorter values match too much other text.
 _TELLING = 6
-# Words of everybody's: they may stand under a name of a secret, and a reader needs them elsewhere.
+# Common words, which a field with a secret's name may have, and which a reader needs elsewhere.
 _COMMON = frozenset({
     "default", "netloom", "enabled", "disabled", "kubernetes", "bridge", *mode_names(), "portmap",
     "firewall", "bandwidth", "tuning", "ipvlan", "macvlan", "host-local", "loopback", "static", "container",
@@ -50,22 +50,22 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BETWEEN = re.compile(r"[\s,;&@:/\"'`\\{}\[\]]+")
 _ONE_NAME = re.compile(r"-{0,2}[^\W\d][\w.-]{0,100}")
 _ONE_OPTION = re.compile(r"--?[^\W\d][\w.-]{0,100}")
-# A string that is an assignment as a whole, such as an environment has.
+# A string that is one assignment, as in an environment.
 _ASSIGNMENT = re.compile(r"\s*-{0,2}([^\W\d][\w.-]{0,100})\s*[:=]\s*(?=\S)")
-_URL_OF_SOMEBODY = re.compile(r"\s*[A-Za-z][\w+.-]*://(.+)@", re.DOTALL)
-# A mapping that has one of these is a network or a plugin: its name is not that of its other fields.
+_URL_WITH_USER = re.compile(r"\s*[A-Za-z][\w+.-]*://(.+)@", re.DOTALL)
+# A mapping with one of these is a network or a plugin: its `name` does not name its other fields.
 _OF_A_NETWORK = frozenset({"type", "cniVersion", "plugins"})
 
 
 class Secrets:
-    """Removes them. What was found under a telling name is removed everywhere from then on."""
+    """Removes secrets. A value that was found under a secret's name is from then on removed everywhere."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, value: Any) -> None:
-        """All strings in it are secrets."""
+        """Adds all strings in a value as secrets."""
         if isinstance(value, str):
             stripped = value.strip()
             if len(stripped) >= _TELLING and stripped.lower() not in _COMMON and stripped != REMOVED:
@@ -78,7 +78,7 @@ class Secrets:
                 self.learn(item)
 
     def _learn_around(self, text: str) -> None:
-        """A secret is in it, and perhaps more than that: a user's name, the rest of a line."""
+        """Adds the parts of a text with a secret, which may also have a user's name or the rest of a line."""
         self.learn(text.strip("\\\"'`"))
         for piece in _BETWEEN.split(text):
             self.learn(piece)
@@ -89,7 +89,7 @@ class Secrets:
             self._pattern = None
 
     def learn_from(self, configuration: Any) -> None:
-        """What stands under telling names in somebody's configuration."""
+        """Adds the values under secrets' names in a configuration."""
         self._walk(configuration, is_ours=False, learn=True)
 
     def learn_arguments(self, args: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ class Secrets:
                 self.learn(value)
 
     def learn_from_text(self, text: str) -> None:
-        """As `learn_from`, of something that cannot be parsed."""
+        """Like `learn_from`, for text that cannot be parsed."""
         cleaned(text, self._learn_around)
 
     def document(self, value: Any, *, is_ours: bool) -> Any:
@@ -108,7 +108,7 @@ class Secrets:
         return self._without_known("".join(self._pieces(text, is_ours=is_ours, learn=False)))
 
     def _pieces(self, text: str, *, is_ours: bool, learn: bool) -> Iterator[str]:
-        """Lines may be JSON, as those of a log are: of these it is known where a value ends."""
+        """The cleaned text. Parses lines of JSON, as in a log: there the end of a value is known."""
         prose: list[str] = []
         for line in _LINE.findall(text) if "{" in text or "[" in text else [text]:
             document = _parsed(line)
@@ -119,12 +119,12 @@ class Secrets:
             prose.clear()
             clean = self._walk(document, is_ours=is_ours, learn=learn)
             ending = line[len(line.rstrip()) :]
-            # As it was written, unless something is removed.
+            # Keep the spelling, unless something was removed.
             yield line if clean == document else f"{msgspec.json.encode(clean).decode()}{ending}"
         yield self._cleaned("".join(prose), learn=learn)
 
     def _cleaned(self, text: str, *, learn: bool) -> str:
-        """What is known goes first: a part of it may look like something else that is removed."""
+        """Removes known secrets first: a part of one may look like another secret."""
         return cleaned(text, self._learn_around) if learn else cleaned(self._without_known(text), None)
 
     def _without_known(self, text: str) -> str:
@@ -149,7 +149,7 @@ class Secrets:
         return self._string(value, is_ours=is_ours, learn=learn) if isinstance(value, str) else value
 
     def _list(self, listed: Sequence[Any], *, is_ours: bool, learn: bool, path: tuple[str, ...]) -> list[Any]:
-        """In a command line, what stands behind an option is its value."""
+        """Cleans a list. In a command line, the value of an option follows it."""
         naming = _ONE_OPTION if is_ours else _ONE_NAME
         shown: list[Any] = []
         before: Any = None
@@ -185,12 +185,12 @@ class Secrets:
             if learn:
                 self._learn_around(text[assigned.end() :])
             return self._without_known(f"{text[: assigned.end()]}{REMOVED}")
-        somebody = _URL_OF_SOMEBODY.match(text)
-        if somebody:
+        user = _URL_WITH_USER.match(text)
+        if user:
             if learn:
-                self._learn_around(somebody[1])
-                self.learn(somebody[1].partition(":")[2])
-            text = f"{text[: somebody.start(1)]}{REMOVED}{text[somebody.end(1) :]}"
+                self._learn_around(user[1])
+                self.learn(user[1].partition(":")[2])
+            text = f"{text[: user.start(1)]}{REMOVED}{text[user.end(1) :]}"
         return self._without_known("".join(self._pieces(text, is_ours=is_ours, learn=learn)))
 
 
@@ -202,7 +202,7 @@ def _is_hidden(key: str, item: Any, *, is_ours: bool, path: tuple[str, ...]) -> 
     if path[-2:] == ("args", "cni"):
         return key not in _KNOWN_CNI_ARGS
     if is_ours and (key == "key" or isinstance(item, int | float)):
-        return False  # what an element of a set is known by, and what is counted
+        return False  # the key of a set's element, and numbers
     return is_secret_name(key)
 
 
@@ -211,7 +211,7 @@ def _tells_nothing(item: Any) -> bool:
 
 
 def _named_by_another(mapping: Mapping[Any, Any], *, is_ours: bool) -> Iterator[Any]:
-    """Fields whose name is the value of another, as in `{"name": "PASSWORD", "value": "…"}`."""
+    """Fields that another field names, as in `{"name": "PASSWORD", "value": "…"}`."""
     if not any(_names_a_secret(mapping.get(key), _ONE_NAME) for key in NAMING):
         return
     is_network = is_ours or not _OF_A_NETWORK.isdisjoint(mapping)
@@ -226,7 +226,7 @@ def _names_a_secret(value: Any, naming: re.Pattern[str]) -> bool:
 
 
 def _parsed(line: str) -> Any:
-    """The document that the line is; None if it is none."""
+    """The document in a line; None if it is not JSON."""
     bare = line.strip()
     if not (bare.startswith("{") and bare.endswith("}")) and not (
         bare.startswith("[") and bare.endswith("]")
@@ -240,7 +240,7 @@ def _parsed(line: str) -> Any:
 
 
 def _otherwise_written(value: str) -> Iterator[str]:
-    """In JSON, in JSON within JSON, and in a URL."""
+    """A value as it appears in JSON, in JSON within JSON, and in a URL."""
     once = msgspec.json.encode(value.encode(errors="replace").decode()).decode()[1:-1]
     yield once
     yield msgspec.json.encode(once).decode()[1:-1]
@@ -261,7 +261,7 @@ def learn_secrets(asked: Asked, secrets: Secrets) -> None:
 
 
 def _learn_from_networks(asked: Asked, secrets: Secrets) -> None:
-    """What is secret in them, so that it is known wherever else it stands."""
+    """Adds the secrets in networks' files, so that they are removed everywhere."""
     try:
         names = os.listdir(asked.conf_dir)
     except OSError:

@@ -1,8 +1,8 @@
-"""How a secret is recognised: names that a secret stands under, looks of keys and tokens, and where a value
-ends in a text (`name=value`, `"name": {…}`, `--name value`, `Name: value`).
+"""How a secret is recognised: names of its field, forms of keys and tokens, and where a value ends in a text
+(`name=value`, `"name": {…}`, `--name value`, `Name: value`).
 
-The end of a value is known only if it has quotes or brackets. A value without them may have any sign in it,
-and goes to the end of its line: what is lost there is missed less than what would be left.
+The end of a value is known only if it has quotes or brackets. A value without them may have any character, so
+it is removed to the end of its line: to remove too much is better than to leave a part of a secret.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SECRET_WORDS = frozenset({
     "mnemonic", "otp", "pem", "pin", "pincode", "pins", "private", "psk", "psks", "pw", "pwd", "salt", "seed",
     "sig", "signature", "totp",
 })  # fmt: skip
-# Wherever they are in a name, also if something stands between the letters of a word, as in `pass_word`.
+# Anywhere in a name, even if other characters separate the letters, as in `pass_word`.
 _PARTS = (
     "accountkey", "apikey", "connectionstring", "credential", "passcode", "passphrase", "passwd", "password",
     "privatekey", "secret", "token",
@@ -31,7 +31,7 @@ _INNOCENT = frozenset({
     "passing", "passive", "passthrough", "passthru", "surpass", "trespass", "turkey", "underpass", "whiskey",
 })  # fmt: skip
 
-# Where a name is a value itself, as in `{"name": "PASSWORD", "value": "…"}`.
+# Fields whose value is a name, as in `{"name": "PASSWORD", "value": "…"}`.
 NAMING = (
     "name", "key", "id", "env", "var", "variable", "option", "opt", "flag", "arg", "param", "parameter",
     "header", "field", "label", "attribute", "property", "k", "Name", "Key",
@@ -41,7 +41,7 @@ VALUES = (
     "Value", "Data",
 )  # fmt: skip
 
-# Arguments of CNI that say who and where, and nothing else.
+# Arguments of CNI that only identify a container or its addresses.
 _KNOWN_ARGS = frozenset({"IgnoreUnknown", "IP", "MAC"})
 _KNOWN_ARGS_PREFIX = "K8S_POD_"
 
@@ -64,7 +64,7 @@ def _is_secret_word(written: str) -> bool:
 
 
 def is_known_argument(name: str) -> bool:
-    """Of `CNI_ARGS`."""
+    """Whether an argument of `CNI_ARGS` is known to hold no secret."""
     return name in _KNOWN_ARGS or name.startswith(_KNOWN_ARGS_PREFIX)
 
 
@@ -72,10 +72,10 @@ REMOVED = "<removed>"
 
 _BEFORE = r"(?<![A-Za-z0-9])"
 
-# What `secret` is in any of them is removed. None may take long for what somebody has made to take long.
+# The group `secret` of each is removed. No pattern may take long, even on text that was made for that.
 LOOKS = tuple(map(re.compile, (
     r"(?s)(?P<secret>-{4,5} ?BEGIN [A-Za-z0-9 ]+-{4,5}.*?(?:-{4,5} ?END [A-Za-z0-9 ]+-{4,5}|\Z))",
-    # Of GitHub, GitLab, Amazon, Slack, Google, Stripe, registries of packages and images, Vault, age.
+    # Tokens of GitHub, GitLab, Amazon, Slack, Google, Stripe, registries of packages and images, Vault, age.
     _BEFORE + r"(?P<secret>gh[a-z]_[A-Za-z0-9]{8,}|github_pat_\w{8,}"
         r"|gl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat)-[\w-]{8,}"
         r"|A(?:KIA|SIA|GPA|IDA|ROA|NPA|NVA|BIA|CCA)[A-Z0-9]{12,}|xox[a-z]-[\w-]+|xapp-[\w-]{8,}"
@@ -84,19 +84,19 @@ LOOKS = tuple(map(re.compile, (
         r"|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}|do[opr]_v1_[0-9a-f]{16,}"
         r"|hv[bsr]\.[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|AGE-SECRET-KEY-\w+)",
     _BEFORE + r"(?P<secret>eyJ[\w-]{8,}={0,2}(?:\.[\w-]*={0,2}){0,4})",
-    # How a node joins a cluster.
+    # The token with which a node joins a cluster.
     r"(?<![\w.-])(?P<secret>(?=[a-z.]*[0-9])[a-z0-9]{6}\.[a-z0-9]{16})(?![\w.-])",
     # A password's hash, as in /etc/shadow.
     r"(?P<secret>\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*|scrypt|pbkdf2\S*?)\$[^\s\"':,]+)",
-    # A key of WireGuard's, and others that are written so.
+    # Keys of WireGuard, and others of that form.
     r"(?<![A-Za-z0-9+/=])(?P<secret>[A-Za-z0-9+/]{40,}={1,2})(?![A-Za-z0-9+/=])",
     r"(?<![\w/+.-])(?P<secret>(?=[^\W_]*[A-Z])(?=[^\W_]*[a-z])(?=[^\W_]*[0-9])[A-Za-z0-9]{40,})(?![\w/.-])",
     _BEFORE + r"(?P<secret>0x[0-9A-Fa-f]{32,})",
     r"(?i)\b(?:bearer|basic)\s+(?P<secret>[A-Za-z0-9._~+/=-]{8,})",
-    # Whom a URL names, with a password that may have any sign in it; also without a scheme.
+    # User and password in a URL; the password may have any character. Also without a scheme.
     r"://(?P<secret>[^\s\"]{1,1024})@",
     r"(?<![^\s\"'=,(])(?P<secret>[^\s\"'/@:=,(<>]{1,128}:(?!//)[^\s\"@]{1,512})@[\w(\[]",
-    # Of curl, sshpass, .netrc.
+    # Passwords of curl, sshpass, .netrc.
     r"(?<!\S)(?:-u|--(?:proxy-)?user)[\s=]+[\"']?(?P<secret>[^\s\"':]*:[^\s\"']+)",
     r"\bsshpass\s+-p\s*(?P<secret>\S+)",
     r"\blogin\s+\S{1,200}\s+password\s+(?P<secret>\S+)",
@@ -105,20 +105,20 @@ LOOKS = tuple(map(re.compile, (
 
 Learn = Callable[[str], object]
 
-# A quote, which may be escaped itself: as in a JSON document that is a string of another.
+# A quote, which may be escaped, as in a JSON document that is a string of another.
 _Q = r"\\{0,64}[\"'`]"
 _QUOTE = re.compile(r"(\\{0,64})([\"'`])")
 _NAME = r"[^\W\d][\w.-]{0,60}"
-# A name, whether it stands in quotes or behind one, and what is between it and its value.
+# A name, in quotes, after a quote or without any, and what is between it and its value.
 _ASSIGNED = re.compile(
     rf"(?P<open>{_Q})?(?<![A-Za-z0-9_])(?P<name>{_NAME})(?:\[[^\]\n]{{0,40}}\])?(?P<close>{_Q})?"
     r"\s*(?:=>|:=|==?|:)\s*"
 )
 _OPTION = re.compile(rf"(?<![^\s\"'`=\[(,])(?P<name>--?{_NAME})\s+(?=\S)")
 _TAGGED = re.compile(rf"<(?P<name>{_NAME})>(?=[^\s<])")
-# An element of a list, and the one behind it, as in `["x", "--password", "…"]`.
+# An element of a list and the next one, as in `["x", "--password", "…"]`.
 _LISTED = re.compile(rf"(?:(?<=[\[(,])|(?<=[\[(,]\s)){_Q}(?P<name>-{{0,2}}{_NAME}){_Q}\s*,\s*(?=\S)")
-# A name that is a value itself, and in the same braces what it is the name of.
+# A name that is a value, and in the same braces the value that it names.
 _NAMED = re.compile(rf"{_Q}(?:{'|'.join(NAMING)}){_Q}\s*:\s*{_Q}(?P<name>-{{0,2}}{_NAME}){_Q}")
 _VALUE_KEY = re.compile(rf"{_Q}(?:{'|'.join(VALUES)}){_Q}\s*:\s*")
 _BETWEEN_BRACES = re.compile(r"[^{}]+")
@@ -131,12 +131,12 @@ _OF_A_KEY = re.compile(r"[A-Za-z0-9+/=]*")
 _LINE_OF_A_KEY = 16
 _AFTER_A_VALUE = frozenset(" \t\r\n,;&}])\\\"'`<")
 
-# What cannot be a secret, nor have one in it, by its signs and length.
+# Text that cannot hold a secret, by its characters and length.
 _PLAIN = re.compile(r"(?!xox)[a-z0-9._/%-]{0,15}|[0-9a-f:/]+|[0-9./]+")
 
 
 def cleaned(text: str, learn: Learn | None = None) -> str:
-    """Without secrets. Each goes to `learn`, so that it is known wherever else it stands."""
+    """The text without secrets. Calls `learn` with each, so that it can be removed elsewhere, too."""
     if _PLAIN.fullmatch(text):
         return text
     text = _without_arguments(text)
@@ -160,7 +160,7 @@ def _without_group(found: re.Match[str], learn: Learn | None) -> str:
 
 
 def _without_cut_key(text: str) -> str:
-    """The end of a private key, whose beginning is not there: a log was cut, or begins anew."""
+    """Removes the end of a private key without its beginning, as in a log that was cut or rotated."""
     shown, done = [], 0
     for found in _CUT_END.finditer(text):
         before = _LINES.split(text[done : found.start()])
@@ -175,7 +175,7 @@ def _without_cut_key(text: str) -> str:
 
 
 def _replaced(text: str, pattern: re.Pattern[str], learn: Learn | None) -> str:
-    """What stands behind a name of a secret, as the pattern finds it."""
+    """Removes the values after secrets' names, as the pattern finds them."""
     shown, done = [], 0
     for found in pattern.finditer(text):
         if found.start("name") < done or not is_secret_name(found["name"]):
@@ -220,9 +220,9 @@ def _value(text: str, found: re.Match[str], *, at_most_a_word: bool) -> tuple[in
 
 
 def _closing(text: str, start: int, opening: re.Match[str], *, whole: bool = True) -> int:
-    """Where the quote ends that was opened; it may be escaped itself, as in a JSON document in another.
+    """The position after the closing quote, or before it unless `whole`.
 
-    Behind the closing one, or before it unless `whole`.
+    Quotes may be escaped, as in a JSON document within another.
     """
     depth = len(opening[1])
     for found in _QUOTE.finditer(text, start):
@@ -232,7 +232,7 @@ def _closing(text: str, start: int, opening: re.Match[str], *, whole: bool = Tru
 
 
 def _balanced(text: str, start: int) -> int:
-    """Behind the bracket that closes the one at `start`; the text's end, if none does."""
+    """The position after the bracket that closes the one at `start`; the text's end if none does."""
     depth, position = 0, start
     while found := _BRACKETS.search(text, position):
         position = found.end()
@@ -255,7 +255,7 @@ def _end_of_line(text: str, start: int) -> int:
 
 
 def _without_named(text: str, learn: Learn | None) -> str:
-    """`"name": "PASSWORD", "value": …`, in whatever order the two stand between braces."""
+    """Removes the value in `"name": "PASSWORD", "value": …`, in either order between braces."""
     shown, done = [], 0
     for piece in _BETWEEN_BRACES.finditer(text):
         if not any(is_secret_name(found["name"]) for found in _NAMED.finditer(piece[0])):
@@ -281,7 +281,7 @@ def _balanced_or_scalar(text: str, start: int) -> int:
 
 
 def _without_arguments(text: str) -> str:
-    """`CNI_ARGS=KEY=VALUE;KEY=VALUE` with those values alone that everybody knows."""
+    """Removes the values in `CNI_ARGS=KEY=VALUE;KEY=VALUE`, except those of known arguments."""
     shown, done = [], 0
     for found in _ARGS.finditer(text):
         if found.start() < done:

@@ -1,4 +1,4 @@
-"""One run: ask everything, clean it, pack it, write it."""
+"""One run of `netloom bundle`: ask all sources, remove secrets, pack the archive, write it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from .archive import (
     Gathered,
     Manifest,
     Member,
+    MissingMember,
     Part,
-    Trouble,
     encodable,
     fitted,
     lines_of,
@@ -47,15 +47,15 @@ from .redaction import Secrets, learn_secrets
 
 Source: TypeAlias = Callable[[Asked], Iterator[Found]]
 
-# Longer than any of them gives those that it asks itself.
+# Longer than any timeout within a source.
 _PATIENCE = 20.0
 _COMMAND_PATIENCE = 15.0
-_ABOUT = "could not be had"
+_ABOUT = "could not be collected"
 _running: set[subprocess.Popen[bytes]] = set()
 
 
 class CommandDocument(NamedTuple):
-    """A command that prints JSON; `name` is that of the member which the archive gets."""
+    """A command that prints JSON; `name` is the name of its member in the archive."""
 
     name: str
     about: str
@@ -63,7 +63,7 @@ class CommandDocument(NamedTuple):
 
 
 def sources(documents: Sequence[CommandDocument]) -> list[tuple[str, Source]]:
-    """By the name of what they give; what matters most comes first, and is cut last."""
+    """All sources, by the names of their members. The most important come first, and are cut last."""
     return [
         ("versions.json", versions),
         *((it.name, _document(it)) for it in documents),
@@ -85,14 +85,14 @@ def sources(documents: Sequence[CommandDocument]) -> list[tuple[str, Source]]:
 def gather(
     asked: Asked, wanted: Sequence[tuple[str, Source]], deadline: float, tell: Callable[[str], object]
 ) -> tuple[list[Gathered], bool]:
-    """All that was found, and whether no source was given up."""
+    """All members, and whether every source answered in time."""
     gathered: list[Gathered] = []
     in_time = True
     for name, source in wanted:
-        tell(f"asking for {name}")
+        tell(f"collecting {name}")
         left = deadline - time.monotonic()
         if left <= 0:
-            gathered.append(Gathered(Trouble(name, _ABOUT, "no time was left for it"), 0.0))
+            gathered.append(Gathered(MissingMember(name, _ABOUT, "no time left for it"), 0.0))
             in_time = False
             continue
         found, ended, lasted = _ask_source(asked, name, source, min(left, _PATIENCE))
@@ -102,14 +102,14 @@ def gather(
 
 
 def _ask_source(asked: Asked, name: str, source: Source, patience: float) -> tuple[list[Found], bool, float]:
-    """By a thread, which is left to itself if it does not end."""
+    """Asks a source in a thread. A thread that does not end in time is abandoned."""
     found: list[Found] = []
     failed: list[str] = []
 
     def run() -> None:
         try:
-            found.extend(source(asked))  # as far as it comes
-        except Exception as error:  # whatever it is, the others have their turn
+            found.extend(source(asked))  # keeps members from before an error
+        except Exception as error:  # the other sources are asked all the same
             failed.append(f"{type(error).__name__}: {error}")
 
     begun = time.monotonic()
@@ -119,9 +119,9 @@ def _ask_source(asked: Asked, name: str, source: Source, patience: float) -> tup
     lasted = (time.monotonic() - begun) * 1000
     result = list(found)
     if thread.is_alive():
-        result.append(Trouble(name, _ABOUT, f"gave no answer within {patience:.0f} s"))
+        result.append(MissingMember(name, _ABOUT, f"did not answer within {patience:.0f} s"))
         return result, False, lasted
-    result += [Trouble(name, _ABOUT, text) for text in failed]
+    result += [MissingMember(name, _ABOUT, text) for text in failed]
     return result, True, lasted
 
 
@@ -144,19 +144,23 @@ def _ask_command(wanted: CommandDocument, asked: Asked) -> Found:
     try:
         status, output, errors = _run(command, environment)
     except subprocess.TimeoutExpired:
-        return Trouble(name, about, f"gave no answer within {time.monotonic() - begun:.0f} s, and was ended")
+        return MissingMember(
+            name, about, f"did not answer within {time.monotonic() - begun:.0f} s, and was stopped"
+        )
     except OSError as cause:
-        return Trouble(name, about, f"could not be run: {cause.strerror}")
+        return MissingMember(name, about, f"could not be run: {cause.strerror}")
     said = errors.decode(errors="replace").strip()
     try:
         document = msgspec.json.decode(output)
     except msgspec.MsgspecError:
-        return Trouble(name, about, _told(said) or f"ended with status {status}, and printed no JSON")
-    return Member(name=name, about=about, document=document, error=_told(said))
+        return MissingMember(
+            name, about, _error_of(said) or f"ended with status {status}, and printed no JSON"
+        )
+    return Member(name=name, about=about, document=document, error=_error_of(said))
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:
-    """In a group of its own: whatever it has started ends with it."""
+    """Runs a command in its own process group, so that all processes that it started end with it."""
     process = subprocess.Popen(
         command,
         env=environment,
@@ -178,7 +182,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, byte
 
 
 def end_running() -> None:
-    """Commands that nothing waits for any more."""
+    """Kills commands that nothing waits for any more."""
     for process in list(_running):
         _end(process)
 
@@ -189,8 +193,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _told(errors: str) -> str:
-    """The error of a command that gave one, which is JSON; else its last line."""
+def _error_of(errors: str) -> str:
+    """The message of a command's error in JSON; else the last line."""
     try:
         return str(msgspec.json.decode(errors, type=dict[str, object]).get("error", ""))
     except (msgspec.MsgspecError, ValueError):
@@ -203,7 +207,7 @@ _NAMES = 50
 
 
 class BundleOptions(Struct, frozen=True, kw_only=True):
-    """`file` is the archive's path; without one, a name of host and date in this directory.
+    """`file` is the archive's path; by default, a name of host and date in the current directory.
 
     `documents` are commands whose output is part of the archive.
     """
@@ -220,7 +224,7 @@ class BundleOptions(Struct, frozen=True, kw_only=True):
 
 
 def run(options: BundleOptions, tell: Callable[[str], object]) -> Bundle:
-    """`tell` hears what is being done."""
+    """Makes the archive. Calls `tell` with each step."""
     deadline = time.monotonic() + options.timeout
     place = options.place
     asked = Asked(place.state_dir, place.socket, place.conf_dir, options.cache_dir, options.operations)
@@ -250,7 +254,7 @@ def run(options: BundleOptions, tell: Callable[[str], object]) -> Bundle:
 
 
 def _path(options: BundleOptions, host: str, made: float) -> str:
-    """Refused now if it cannot be, and not when all the work is done."""
+    """The archive's path. Refuses one that cannot be written, before any work is done."""
     if options.file is None:
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(made))
         name = f"netloom-{re.sub('[^A-Za-z0-9.-]', '_', host)}-{when}.tar.gz"
@@ -268,13 +272,13 @@ def _path(options: BundleOptions, host: str, made: float) -> str:
     if options.file is not None and not options.force and os.path.lexists(path):
         raise _exists(path)
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
-        what = "is a directory" if os.path.isdir(path) else "is in no directory that is there"
+        what = "is a directory" if os.path.isdir(path) else "is in a directory that does not exist"
         raise OperationFailed(f"{path} {what}", "give the path of a file", code="bundle-unwritable")
     return path
 
 
 def _written(path: str, archive: bytes, *, force: bool, may_rename: bool) -> str:
-    """A name that we have chosen ourselves may have been chosen twice in a second."""
+    """Writes the archive and returns its path. A default name gets a number if the same second used it."""
     stem, what = path.removesuffix(".tar.gz"), None
     for number in range(1, _NAMES if may_rename else 2):
         chosen = path if number == 1 else f"{stem}-{number}.tar.gz"
@@ -295,26 +299,26 @@ def _exists(path: str, what: str | None = None) -> OperationFailed:
             "give the path of a file",
             code="bundle-exists",
         )
-    return OperationFailed(f"{path} is there already", "give another name, or --force", code="bundle-exists")
+    return OperationFailed(f"{path} already exists", "give another name, or --force", code="bundle-exists")
 
 
 def _unwritable(path: str, cause: OSError) -> OperationFailed:
     return OperationFailed(
         f"cannot write {path}: {cause.strerror}",
-        "look at the directory: its permissions, and space on its disk; or give another FILE",
+        "check the directory: its permissions, and free space on its disk; or give another FILE",
         code="bundle-unwritable",
     )
 
 
-# For the list of contents, and the archive's own frame.
+# Bytes for the manifest and the archive's own structure.
 _FRAME = 4096
 
 
 class Cleaner:
-    """What may be shown of a text or a document.
+    """Removes secrets from texts and documents, and replaces names if `anonymous`.
 
-    It has to know all that must not be shown before it shows anything: what arrives while sources are asked
-    is in some of what they give. So `learn` is called before they are asked and after.
+    It must know all secrets and names before it cleans anything. New ones may appear while sources are asked,
+    so `learn` is called before that and after.
     """
 
     def __init__(self, *, anonymous: bool) -> None:
@@ -339,7 +343,7 @@ class Cleaner:
 
     def _learn_secrets_of(self, it: Gathered) -> None:
         found = it.found
-        if isinstance(found, Trouble) or found.is_ours:
+        if isinstance(found, MissingMember) or found.is_ours:
             return
         with suppress(RecursionError):
             self._secrets.learn_from(found.document)
@@ -358,7 +362,7 @@ def entries(gathered: Sequence[Gathered], cleaner: Cleaner) -> list[ArchiveMembe
     made: dict[str, ArchiveMember] = {}
     for it in gathered:
         entry = _entry(it, cleaner)
-        # Two files may have one name when theirs are replaced; and a source may fail behind what it gave.
+        # Pseudonyms may give two files one name; and a source may fail after it gave a member.
         name = entry.part.name
         number = 2
         while name in made:
@@ -376,14 +380,12 @@ def _entry(it: Gathered, cleaner: Cleaner) -> ArchiveMember:
         error=cleaner.text(found.error),
         milliseconds=round(it.milliseconds, 1),
     )
-    if isinstance(found, Trouble):
+    if isinstance(found, MissingMember):
         return ArchiveMember(part, None, False)
     try:
         content = _content(found, cleaner)
     except RecursionError:
-        return ArchiveMember(
-            replace(part, error="it is nested too deep to be cleaned of secrets"), None, False
-        )
+        return ArchiveMember(replace(part, error="it is nested too deeply to remove secrets"), None, False)
     return ArchiveMember(replace(part, size=len(content), cut=found.cut), content, found.newest_last)
 
 
@@ -401,7 +403,7 @@ def _content(found: Member, cleaner: Cleaner) -> bytes:
 def members(
     listed: Sequence[ArchiveMember], manifest: Manifest, max_size: int
 ) -> tuple[Manifest, list[tuple[str, bytes]]]:
-    """With the list of contents, which comes first."""
+    """The manifest with all parts, and the archive's files, of which the manifest is the first."""
     listed = fitted(listed, max_size - _FRAME - 100 * len(listed))
     whole = replace(manifest, parts=tuple(entry.part for entry in listed))
     head = msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"

@@ -1,1 +1,1 @@
-"""What `netloom connectivity` does: two throw-away containers, and the probes that run between them."""
+"""`netloom connectivity`: two temporary containers, and the probes that run between them."""

@@ -1,6 +1,6 @@
-"""Why a probe failed: what on the packet's path is missing, too narrow, or drops it.
+"""Finds why a probe failed: what on the packet's path is missing, has too small an MTU, or drops packets.
 
-A cause is named only if the kernel shows it now. What cannot be told is not guessed.
+A cause is reported only if the kernel shows it now. This module does not guess.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ONLY_TCP = ("tcp", "bandwidth", *_PORTS)
 
 
 def flows_of_probe(probe: Probe, host: End, *, is_ours: bool) -> list[Flow]:
-    """The question and its answer, of each protocol that is tried; empty if no rule of the host sees it."""
+    """Request and reply of each protocol that a probe uses; empty if no rule of the host sees them."""
     try:
         flow = _flow_of(probe, host, is_ours=is_ours)
     except KernelError:
@@ -122,13 +122,13 @@ def _flow_of(probe: Probe, host: End, *, is_ours: bool) -> Flow | None:
 
 
 def _link_to(host: Namespace, address: str) -> PacketLink | None:
-    """The one by which packets to an address leave, and its own packets come."""
+    """The host's link that packets to and from an address use."""
     way = way_to(host, address)
     return PacketLink(way.link, host.route.index(way.link)) if way is not None and way.link else None
 
 
 def _sees_bridged(family: Family) -> bool:
-    """Whether packets that stay on a bridge pass the hooks of IP as well."""
+    """Whether packets that stay on a bridge also pass the IP hooks."""
     try:
         with open(_BRIDGED[family]) as file:
             return file.read().strip() == "1"
@@ -140,11 +140,9 @@ UNKNOWN = "no-answer"
 
 _FORWARDING = {"ipv4": "net.ipv4.ip_forward", "ipv6": "net.ipv6.conf.all.forwarding"}
 _SHOWN = 3
-_PUT_BACK = "a running agent puts back what is missing; `netloom check --repair` does it at once"
-_PLUGINS_OWN = "`netloom cni check` asks the network's plugins; delete the container and attach it anew"
-_ANYTHING = (
-    "`netloom doctor` looks at the node as a whole; `netloom connectivity --keep` leaves the containers"
-)
+_PUT_BACK = "a running agent restores what is missing; `netloom check --repair` does it at once"
+_PLUGINS_OWN = "`netloom cni check` runs the plugins' CHECK; delete the container and attach it again"
+_ANYTHING = "`netloom doctor` checks the whole node; `netloom connectivity --keep` keeps the containers"
 
 
 class Cause(NamedTuple):
@@ -158,30 +156,30 @@ class Cause(NamedTuple):
         return cls(found.code, found.text, found.next, found.subject)
 
 
-# What a failure that knows its own name has to say.
+# Text and advice for failures whose code already is the cause.
 _KNOWN = {
     ARRIVED: (
-        "nothing stops what a container sends with others' addresses: netloom's table is not in force",
-        "`netloom doctor` compares the table with what it should be; a running agent lays it down anew",
+        "nothing drops packets with forged source addresses: netloom's nft table is missing or incomplete",
+        "`netloom doctor` checks the nft table; a running agent repairs it",
     ),
     CLASH: (
-        "a container has the address of the host's gateway: the host and its containers reach nothing beyond",
+        "a container has the address of the host's gateway: host and containers cannot reach other networks",
         "`netloom status` names the container: delete it and attach it again; then exclude the host's "
         "network from the pool",
     ),
     LEAKS: (
-        "the network keeps containers apart, and nothing stops what one sends to another",
-        "`netloom doctor` compares the table with what it should be; a running agent lays it down anew",
+        "the network isolates containers, but nothing drops what one sends to another",
+        "`netloom doctor` checks the nft table; a running agent repairs it",
     ),
     MISSED: (
-        "the queue that limits the container is missing or another's, or the machine is too busy to tell",
-        "try again while the machine is quiet; `tc qdisc` shows the queues, `netloom check` compares them",
+        "the queue that limits the container is missing or was replaced, or the machine is too busy",
+        "try again while the machine is idle; `tc qdisc` shows the queues, `netloom check` checks them",
     ),
 }
 
 
 class Causes:
-    """Asks the kernel once for what many failures may share."""
+    """Finds causes. Asks the kernel only once for findings that many failures may share."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -206,16 +204,16 @@ class Causes:
             try:
                 found = next(suspect(probe), None)
             except (KernelError, OSError):
-                continue  # one who cannot be asked is no suspect
+                continue  # what cannot be read is not reported as the cause
             if found is not None:
                 return found
         if failed.code == NARROW:
-            return Cause(NARROW, "a link on the way takes smaller packets than the first", _ANYTHING)
+            return Cause(NARROW, "a later link on the path has a smaller MTU than the first", _ANYTHING)
         if failed.errno == errno.ECONNREFUSED and probe.what in ("port", "hairpin"):
-            return Cause(UNKNOWN, "nobody leads the host's port to the container", _ANYTHING)
+            return Cause(UNKNOWN, "nothing forwards the host's port to the container", _ANYTHING)
         return Cause(UNKNOWN, "", _ANYTHING)
 
-    # Each gives what it has found, or nothing.
+    # Each of the following yields the cause that it finds, or nothing.
 
     def _containers(self, probe: Probe) -> list[End]:
         found = [it for it in (probe.sender, probe.receiver) if it is not None and not it.is_host]
@@ -227,11 +225,11 @@ class Causes:
     def _links(self, probe: Probe) -> Iterator[Cause]:
         for it in self._containers(probe):
             if mtu_of(it.namespace, it.ifname) is None:
-                yield Cause("object-missing", f"the link {it.ifname} is gone from {it.name}", self._advice())
+                yield Cause("object-missing", f"{it.name} has no link {it.ifname}", self._advice())
             elif it.host_link and mtu_of(self._testbed.host.namespace, it.host_link) is None:
                 yield Cause(
                     "object-missing",
-                    f"the host's end of {it.name}'s link, {it.host_link}, is gone",
+                    f"the host's end of {it.name}'s link, {it.host_link}, is missing",
                     self._advice(),
                 )
 
@@ -248,7 +246,7 @@ class Causes:
                     NARROW,
                     f"the ends of {it.name}'s link differ: {it.ifname} has an MTU of {inside}, "
                     f"{it.host_link} on the host one of {outside}",
-                    f"find who changes the MTU of containers' links; `{equal}` makes them equal",
+                    f"find out what changes the MTU of containers' links; `{equal}` makes them equal",
                 )
         if probe.target == GATEWAY and (way := way_out(host, probe.family)):
             outside = mtu_of(host, way.link)
@@ -290,10 +288,10 @@ class Causes:
             return
         connection = self._testbed.host.namespace.netfilter
         if nftables.read_table(connection, TABLE.family, TABLE.name) is None:
-            yield Cause.of(table_broken(["it is gone, and host ports with it"]))
+            yield Cause.of(table_broken(["it is missing, and so are the host ports"]))
 
     def _foreign_rules(self, probe: Probe) -> Iterator[Cause]:
-        """Chains that drop it for sure; if there are none, those that may. In the words of `doctor`."""
+        """Chains that certainly drop the packets; if there are none, those that may. Texts are `doctor`'s."""
         testbed = self._testbed
         host = testbed.host.namespace
         flows = flows_of_probe(probe, testbed.host, is_ours=testbed.expectations.is_ours)
@@ -312,7 +310,7 @@ class Causes:
             )
 
     def _known(self) -> dict[str, Finding]:
-        """What `doctor` finds on this node, by chain."""
+        """The findings of `doctor` on this node, by chain."""
         if self._of_node is None:
             self._of_node = {}
             if self._testbed.expectations.is_ours:
@@ -322,7 +320,7 @@ class Causes:
         return self._of_node
 
     def _legacy_rules(self, probe: Probe) -> Iterator[Cause]:
-        """Rules that were judged, and do not drop it as far as that can be told."""
+        """Rules of iptables-legacy: they were judged already, and do not drop it as far as can be seen."""
         program = "iptables-legacy" if probe.family == "ipv4" else "ip6tables-legacy"
         for it in legacy_findings():
             if it.subject == program:
@@ -332,8 +330,9 @@ class Causes:
         if probe.target == GATEWAY and not self._testbed.expectations.masquerades:
             yield Cause(
                 "no-masquerade",
-                "the network does not masquerade, and the gateway may know no way back to containers",
-                "`netloom up --masquerade`, or `ipMasq` in the network's file; or a route on the gateway",
+                "the network does not masquerade, and the gateway may have no route back to containers",
+                "run `netloom up --masquerade`, set `ipMasq` in the network's file, or add a "
+                "route on the gateway",
             )
 
 

@@ -1,7 +1,8 @@
-"""Two throw-away containers on a network: attached for a moment, and removed whatever happens.
+"""Two temporary containers on a network. They are always removed, whatever happens in the run.
 
-Every name is known before anything is made. So the clean-up asks for all of it, also for what an ADD made
-half or never answered for; a DEL of what is not there succeeds. What a killed run leaked, the next removes.
+All names are chosen before anything is created. So the clean-up deletes everything, including what a failed
+or unanswered ADD created; a DEL of what does not exist succeeds. The next run removes what a killed run
+leaked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .report import Left
 
 NAMES = ("a", "b")
 IFNAME = "eth0"
-# For each DEL, also when all the time for the rest is over.
+# For each DEL, even after the run's deadline.
 REMOVAL_PATIENCE = 10.0
 
 
@@ -41,7 +42,7 @@ class Pair:
         return frozenset(self._ids.values())
 
     def make(self) -> None:
-        """The namespaces, each with a loopback, as runtimes make them."""
+        """Creates the namespaces, each with a loopback, as runtimes do."""
         for name, container_id in self._ids.items():
             self._namespaces[name] = made = namespaces.make(container_id)
             run_inside(made, _raise_loopback)
@@ -61,11 +62,11 @@ class Pair:
         return made
 
     def detach(self, name: str) -> None:
-        """So that it may be attached in another way."""
+        """Detaches a container, so that it can be attached with other arguments."""
         self._runtime.delete(self._network, self._asked[name], timeout=REMOVAL_PATIENCE)
 
     def remove(self) -> list[Left]:
-        """Everything, as far as it goes. What is left, and why."""
+        """Removes everything that can be removed. Returns what cannot, and why."""
         left = []
         for endpoint in self._asked.values():
             try:
@@ -75,9 +76,9 @@ class Pair:
                     Left(
                         what=f"attachment {endpoint.on(self._network.name)}",
                         why=str(error),
-                        next=f"`{_del_command(self._network.name, endpoint)}` when "
-                        "the cause is fixed; on a network of netloom, the agent finds the dead "
-                        "namespace itself",
+                        next="fix the cause, then run "
+                        f"`{_del_command(self._network.name, endpoint)}`; on a netloom network, the "
+                        "agent does this itself once the namespace is deleted",
                     )
                 )
         self.close()
@@ -103,7 +104,7 @@ class Pair:
             namespace.close()
 
     def removal(self) -> tuple[str, ...]:
-        """The commands by which a person removes all of it."""
+        """The commands that remove all of it."""
         dels = [_del_command(self._network.name, endpoint) for endpoint in self._asked.values()]
         return (*dels, *(f"ip netns del {container_id}" for container_id in self._ids.values()))
 
@@ -119,9 +120,10 @@ def _del_command(network: str, endpoint: Endpoint) -> str:
 
 
 def remove_leaks(runtime: Runtime, network: NetworkConfig, deadline: float) -> Iterator[str]:
-    """Gives what it could not remove. Attachments to other networks go by what the cache has of them.
+    """Removes what killed runs leaked. Yields what it could not remove.
 
-    One whose ADD never ended is in no cache; if it was to this network, it goes, too.
+    The cache lists attachments to other networks. It lacks one whose ADD never ended; if that was to this
+    network, it is deleted, too.
     """
     abandoned = list(namespaces.leaked())
     cached = _cached(runtime, abandoned)
@@ -141,7 +143,7 @@ def remove_leaks(runtime: Runtime, network: NetworkConfig, deadline: float) -> I
 
 
 def _cached(runtime: Runtime, abandoned: list[str]) -> list[CachedAttachment]:
-    """Of ours, those whose namespace is abandoned or gone: a run that lives keeps it to the last."""
+    """Our cached attachments whose namespace is abandoned or deleted. A live run keeps its namespaces."""
     try:
         listed = runtime.attachments()
     except CNIError:
@@ -160,7 +162,7 @@ def _network_of(cached: CachedAttachment, network: NetworkConfig) -> NetworkConf
 def _deleted(runtime: Runtime, network: NetworkConfig, endpoint: Endpoint, deadline: float) -> Iterator[str]:
     left = deadline - time.monotonic()
     if left <= 0:
-        yield f"attachment {endpoint.on(network.name)}: no time was left"
+        yield f"attachment {endpoint.on(network.name)}: no time left"
         return
     try:
         runtime.delete(network, endpoint, timeout=min(left, REMOVAL_PATIENCE))

@@ -1,4 +1,4 @@
-"""The ends of a probe: two containers and the host. The kernel says what each has, not the ADD's result."""
+"""The ends of a probe: two containers, as the ADD result and the kernel describe them, and the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS: Mapping[Family, socket.AddressFamily] = {"ipv4": socket.AF_INET, "ipv6"
 
 
 class End(Struct, frozen=True, kw_only=True, eq=False):
-    """One end of what is tried. Of the host, `addresses` are one of each family that it has."""
+    """One end of a probe. `addresses` has one address of each family that the end has."""
 
     name: str
     namespace: Namespace
@@ -33,11 +33,11 @@ class End(Struct, frozen=True, kw_only=True, eq=False):
     container_id: str = ""
     ifname: str = ""
     mtu: int = 0
-    # Of a container: the host's end of its link, its MAC, and the ways that the result names.
+    # Only of a container: the host's end of its link, that end's MAC, and the gateways in the result.
     host_link: str = ""
     host_mac: str = ""
     gateways: Mapping[Family, str] = {}
-    # Of the host: families in which it has none but the address that every node has, and speaks from none.
+    # Only of the host: families in which it has only the address of every node, which is never a source.
     borrowed: frozenset[Family] = frozenset()
 
     @property
@@ -57,7 +57,7 @@ class End(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def container(name: str, namespace: Namespace, container_id: str, ifname: str, answer: AnyResult) -> End:
-    """The end that an ADD has made, by what it answered."""
+    """The end that an ADD created, from its result."""
     result = answer if isinstance(answer, Result) else answer.as_version("0.4.0")
     assert isinstance(result, Result)
     addresses: dict[Family, str] = {}
@@ -84,7 +84,7 @@ def container(name: str, namespace: Namespace, container_id: str, ifname: str, a
 
 
 def mtu_of(namespace: Namespace, name: str) -> int | None:
-    """None if there is no such link."""
+    """The MTU of a link; None if there is no such link."""
 
     def ask() -> int | None:
         with Namespace.own() as here:
@@ -102,22 +102,22 @@ def _family(address: str) -> Family:
 
 
 _GLOBAL = 0
-# How long the kernel makes sure that nobody else has an IPv6 address, and how often we look.
+# How long duplicate detection of an IPv6 address may take, and how often to check.
 _SETTLING, _LOOK_EVERY = 3.0, 0.05
-# Of every node of netloom: what containers call the host by that has no address of its own.
+# Every netloom node has these: containers reach the host by them if it has no address of its own.
 _OF_A_NODE: Mapping[Family, str] = {"ipv4": HOST4, "ipv6": HOST6}
 _EVERYTHING_ELSE = 0
 
 
 class WayOut(Struct, frozen=True):
-    """The default route of a family. `gateway` is empty if it leads to a link and nobody on it."""
+    """The default route of a family. `gateway` is empty if the route names only a link."""
 
     link: str
     gateway: str
 
 
 def host_end(namespace: Namespace, others: Sequence[End], *, is_node: bool) -> End:
-    """Of its addresses those that it would itself speak to the containers from, if it has any."""
+    """The host, with the addresses that it would itself use as sources towards the containers, if any."""
     own: dict[Family, str] = {}
     for family in FAMILIES:
         listed = _addresses(namespace, family)
@@ -130,7 +130,7 @@ def host_end(namespace: Namespace, others: Sequence[End], *, is_node: bool) -> E
 
 
 def _addresses(namespace: Namespace, family: Family) -> list[str]:
-    """Those that others can reach. One that an ADD has just given the host may have to settle."""
+    """Addresses that others can reach. Waits for duplicate detection of those that an ADD just added."""
     deadline = time.monotonic() + _SETTLING
     while True:
         dumped = namespace.route.dump(address.GET, address.of_link(0, NUMBERS[family]))
@@ -147,7 +147,7 @@ def _is_settling(it: address.AddressRecord) -> bool:
 
 
 def _chosen_for(family: Family, target: str) -> str:
-    """The source that the kernel gives to what goes there. Nothing is sent."""
+    """The source address that the kernel chooses for packets to `target`. Sends nothing."""
     with socket.socket(NUMBERS[family], socket.SOCK_DGRAM) as asking:
         try:
             asking.connect((target, 9))
@@ -180,7 +180,7 @@ def _name(namespace: Namespace, index: int) -> str:
 
 
 class RouteTaken(Struct, frozen=True):
-    """The route that packets to an address take. `is_default` if nothing more is known of it."""
+    """The route that packets to an address take. `is_default` if only a default route matches."""
 
     link: str
     is_default: bool
@@ -188,7 +188,7 @@ class RouteTaken(Struct, frozen=True):
 
 
 def way_to(namespace: Namespace, target: str) -> RouteTaken | None:
-    """As the kernel of that namespace would choose it; None if there is none."""
+    """The route that the kernel chooses in that namespace; None if there is none."""
     packed = packed_ip(target)
     family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
     try:

@@ -1,4 +1,4 @@
-"""What to expect of a network, by its configuration: ports, limits, isolation, whose plugins it has."""
+"""What to expect of a network, from its configuration: ports, limits, isolation, and whose plugins it has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PORTS, _BANDWIDTH = "portMappings", "bandwidth"
 
 
 class RateLimits(Struct, frozen=True):
-    """Of one container, as it sees them: `ingress` is what it receives."""
+    """The limits of one container, from its point of view: `ingress` limits what it receives."""
 
     ingress: RateLimit | None = None
     egress: RateLimit | None = None
@@ -46,7 +46,7 @@ def expectations_of(network: NetworkConfig) -> Expectations:
 
 
 def _read_by_us(network: NetworkConfig) -> Any:
-    """As the agent reads it. One that it would refuse fails with its ADD, in the agent's words."""
+    """The network as the agent reads it; None if the agent would refuse it: then ADD fails with its error."""
     from ...networks.config import network_of
 
     if plugin_of(network) is None:

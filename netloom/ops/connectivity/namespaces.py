@@ -1,8 +1,8 @@
-"""Throw-away network namespaces, and work inside one, by a thread of its own: no other thread ever moves.
+"""Temporary network namespaces, and work inside one: only a thread of its own ever enters a namespace.
 
-A run locks each namespace that it makes, before the namespace has a name. The kernel drops the lock when the
-process ends, however it ends: a namespace with our prefix and without a lock was leaked by a killed run. A
-namespace that `--keep` leaves has another prefix.
+A run locks each namespace that it makes, before the namespace has a name. The kernel releases the lock when
+the process ends, however it ends: a namespace with our prefix and without a lock was leaked by a killed run.
+A namespace that `--keep` keeps has another prefix.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...kernel import InvalidNamespace, KernelError, Namespace
 
 T = TypeVar("T")
 
-# None of it waits for anybody but the kernel.
+# The work waits only for the kernel.
 _THREAD_PATIENCE = 10.0
 
 
 def in_thread(work: Callable[[], T]) -> T:
-    """For what moves the thread that does it."""
+    """Runs work that moves its thread to another namespace."""
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -43,7 +43,7 @@ def in_thread(work: Callable[[], T]) -> T:
     if failed:
         raise failed[0]
     if not done:
-        raise KernelError(f"the kernel gave no answer within {_THREAD_PATIENCE:g} s", errno=errno.ETIMEDOUT)
+        raise KernelError(f"the kernel did not answer within {_THREAD_PATIENCE:g} s", errno=errno.ETIMEDOUT)
     return done[0]
 
 
@@ -76,7 +76,7 @@ def path_of(name: str) -> str:
 
 
 def make(name: str) -> Namespace:
-    """A namespace that `ip netns` lists by that name."""
+    """Creates a namespace that `ip netns` lists by that name."""
     made = in_thread(lambda: Namespace.new(path_of(name)))
     try:
         fcntl.flock(made.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,7 +90,7 @@ def make(name: str) -> Namespace:
 
 
 def remove(name: str) -> None:
-    """Takes the name away; the namespace goes when nobody holds it any more. One that is gone is fine."""
+    """Removes the name, if it exists; the kernel deletes the namespace when nothing uses it any more."""
     path = path_of(name)
     _libc.umount2(os.fsencode(path), _MNT_DETACH)
     with suppress(FileNotFoundError):
@@ -98,7 +98,7 @@ def remove(name: str) -> None:
 
 
 def leaked() -> Iterator[str]:
-    """Names that runs have left which are no more."""
+    """The names of namespaces that killed runs leaked."""
     try:
         names = sorted(name for name in os.listdir(DIRECTORY) if name.startswith(PREFIX))
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def _is_leaked(path: str) -> bool:
 
 
 def _is_empty_for_good(path: str) -> bool:
-    """A file with nothing mounted on it, of somebody who is not just about to do that."""
+    """Whether nothing is mounted on a file, and no process is just about to mount it."""
     with _undisturbed():
         try:
             Namespace.open(path).close()
@@ -131,7 +131,7 @@ def _is_empty_for_good(path: str) -> bool:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """The directory, made as `ip netns` makes it, and its lock, which is that of `ip netns`, too."""
+    """Creates the directory as `ip netns` does, and holds its lock, which `ip netns` uses, too."""
     try:
         os.makedirs(DIRECTORY, 0o755, exist_ok=True)
         lock = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -145,7 +145,9 @@ def _undisturbed() -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise KernelError(f"somebody has held the lock of {DIRECTORY} for seconds") from None
+                    raise KernelError(
+                        f"another process has locked {DIRECTORY} for {_LOCK_PATIENCE:g} s"
+                    ) from None
                 time.sleep(_LOOK_EVERY)
         _share()
         yield
@@ -154,7 +156,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _share() -> None:
-    """Names that are made here are seen in other mount namespaces, and deleted there, too."""
+    """Makes names that are created or deleted here change in other mount namespaces, too."""
     try:
         _mount("", DIRECTORY, _MS_SHARED | _MS_REC)
     except KernelError:

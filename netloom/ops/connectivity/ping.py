@@ -1,8 +1,8 @@
 """Ping without a program: ICMP echo requests from a socket in a namespace, and the path MTU that they find.
 
 Path MTU: a packet that fills the sender's link must arrive whole, and one byte more must be refused at once.
-On a link whose ends have different MTUs, or with a narrower link behind it, small packets pass and large ones
-do not: connections open, and hang.
+If the ends of a link have different MTUs, or a later link has a smaller one, small packets pass and large
+ones do not: connections open, and hang.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .namespaces import socket_in
 from .report import Failed, Family, lost, refused
 
 _HEADER = struct.Struct("!BBHHH")
-# Request and answer.
+# ICMP types of request and reply.
 _KINDS = {"ipv4": (8, 0), "ipv6": (128, 129)}
 _PROTOCOLS = {"ipv4": socket.IPPROTO_ICMP, "ipv6": socket.IPPROTO_ICMPV6}
-# Of both headers: what a packet has beside its content.
+# The size of the IP and ICMP headers.
 _HEADERS = {"ipv4": 28, "ipv6": 48}
 _IPV4_HEADER_UNIT = 4
 _SEND_AGAIN = 0.4
 _PAUSE = 0.05
-# An error that ICMP brought is believed when it has come again.
+# An ICMP error counts when it is received a second time.
 _ERRORS_BELIEVED = 2
 
 _IP_RECVERR, _IPV6_RECVERR = 11, 25
@@ -40,7 +40,7 @@ SMALL = 84
 
 
 class Echo:
-    """Asks one address. Packets are never fragmented, neither here nor on their way."""
+    """Pings one address. Packets are never fragmented, neither here nor on their path."""
 
     def __init__(self, namespace: Namespace, family: Family, target: str) -> None:
         self._family = family
@@ -74,13 +74,13 @@ class Echo:
 
     @property
     def path_mtu(self) -> int:
-        """What the kernel knows of the way by now."""
+        """The path MTU that the kernel knows so far."""
         if self._family == "ipv4":
             return self._socket.getsockopt(socket.IPPROTO_IP, _IP_MTU)
         return self._socket.getsockopt(socket.IPPROTO_IPV6, _IPV6_MTU)
 
     def ask(self, patience: float, size: int = SMALL) -> float:
-        """Milliseconds until the answer to a packet of so many bytes. It is sent again if none comes."""
+        """Milliseconds until the reply to a packet of `size` bytes. Sends it again if there is none."""
         deadline = time.monotonic() + patience
         errors: list[OSError] = []
         while (left := deadline - time.monotonic()) > 0:
@@ -90,7 +90,7 @@ class Echo:
                     return (time.monotonic() - begun) * 1000
             except OSError as cause:
                 time.sleep(min(_PAUSE, max(deadline - time.monotonic(), 0)))
-                if cause.errno == errno.ENOBUFS:  # a queue, or the far end of the link, has dropped it
+                if cause.errno == errno.ENOBUFS:  # a queue, or the far end of the link, dropped it
                     continue
                 errors.append(cause)
                 if cause.errno == errno.EMSGSIZE or len(errors) >= _ERRORS_BELIEVED:
@@ -115,7 +115,7 @@ class Echo:
     def _request(self, content: bytes) -> bytes:
         kind, _ = _KINDS[self._family]
         plain = _HEADER.pack(kind, 0, 0, self._number, self._sequence) + content
-        # Of IPv6 the kernel fills it in.
+        # The kernel computes that of IPv6.
         total = _checksum(plain) if self._family == "ipv4" else 0
         return _HEADER.pack(kind, 0, total, self._number, self._sequence) + content
 
@@ -131,7 +131,7 @@ class Echo:
 
 
 def ping(namespace: Namespace, family: Family, target: str, patience: float) -> float:
-    """Milliseconds until an answer came. Raises `Failed` if none did."""
+    """Milliseconds until the reply. Raises `Failed` if there is none."""
     with Echo(namespace, family, target) as echo:
         return echo.ask(patience)
 
@@ -153,16 +153,16 @@ def _checksum(data: bytes) -> int:
 
 
 NARROW = "path-narrow"
-# What every link has to take (RFC 791 has 68, and no link of today is that small; RFC 8200).
+# The smallest MTU of a link (RFC 791 allows 68, but no current link is that small; RFC 8200).
 _LEAST_MTU = {"ipv4": 576, "ipv6": 1280}
 _QUICK = 0.3
 
 
 def path_mtu_of(sender: End, family: Family, target: str, patience: float) -> tuple[float, str]:
-    """Milliseconds until the largest packet was answered, and what to say of it."""
+    """Milliseconds until the reply to the largest packet, and the detail for the report."""
     mtu = mtu_of(sender.namespace, sender.ifname) or 0
     if mtu < _LEAST_MTU[family]:
-        raise Failed(f"{sender.ifname} has an MTU of {mtu}, and {family} needs {_LEAST_MTU[family]}")
+        raise Failed(f"{sender.ifname} has an MTU of {mtu}, but {family} needs {_LEAST_MTU[family]}")
     with Echo(sender.namespace, family, target) as echo:
         try:
             milliseconds = echo.ask(patience, mtu)
@@ -179,27 +179,27 @@ def _require_refusal(echo: Echo, size: int) -> None:
         if failed.errno == errno.EMSGSIZE:
             return
         raise Failed(f"a packet of {size} bytes was neither answered nor refused") from None
-    raise Failed(f"a packet of {size} bytes passed, which is more than the link's MTU")
+    raise Failed(f"a packet of {size} bytes passed, although the link's MTU is smaller")
 
 
 def _narrowed(echo: Echo, sender: End, family: Family, mtu: int, patience: float, failed: Failed) -> Failed:
     if failed.errno == errno.EMSGSIZE:
         narrow = echo.path_mtu
-        return Failed(f"{sender.ifname} has an MTU of {mtu}, and the way takes {narrow} bytes", code=NARROW)
+        return Failed(f"{sender.ifname} has an MTU of {mtu}, but the path takes {narrow} bytes", code=NARROW)
     if failed.errno:
         return failed
     passing = _largest(echo, _LEAST_MTU[family], mtu, time.monotonic() + 2 * patience)
     if passing is None:
         return failed
     return Failed(
-        f"{sender.ifname} has an MTU of {mtu}, and what is larger than about {passing} bytes is lost without "
-        "a word",
+        f"{sender.ifname} has an MTU of {mtu}, but packets of more than about {passing} bytes are lost "
+        "without an error",
         code=NARROW,
     )
 
 
 def _largest(echo: Echo, low: int, high: int, deadline: float) -> int | None:
-    """Of the sizes that pass, the largest, as far as there is time; None if not even small ones do."""
+    """The largest size that passes, as exactly as time allows; None if not even small packets pass."""
     if not _passes(echo, SMALL):
         return None
     if not _passes(echo, low):

@@ -1,4 +1,4 @@
-"""One probe: what it sends from which end to which, and how it may fail. And the probe of spoofing."""
+"""One probe: what it sends, between which ends, and how it may fail. Includes the probe of spoofing."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .ping import path_mtu_of, ping
 from .report import Failed, Family, Skipped, refused
 from .tcp import CONTAINER_PORT, TcpListener, exchange
 
-# Milliseconds, and what is worth saying. Raises `Failed` or `Skipped`.
+# Returns milliseconds and the detail for the report. Raises `Failed` or `Skipped`.
 Attempt: TypeAlias = Callable[[float], tuple[float, str]]
 Key: TypeAlias = tuple[str, str, str, str]
 
 
 class Probe(Struct, frozen=True, kw_only=True, eq=False):
-    """`needs` must have passed before it, and if `doubts` failed, it is not waited for as long.
+    """One attempt. `needs` must have passed before it; if `doubts` failed, the probe waits less long.
 
-    `address` is where it goes to, and `receiver` who has it in the end.
+    `address` is where it sends packets, and `receiver` the end that gets them.
     """
 
     what: str
@@ -78,7 +78,7 @@ def tcp_of(family: Family, sender: End, receiver: End, what: str = "tcp", *, dou
 
 
 def both_of(family: Family, sender: End, receiver: End) -> Probe:
-    """Ping and TCP, with the host at one end."""
+    """A probe by ping and TCP, with the host at one end."""
     address = receiver.addresses[family]
     tcp = tcp_of(family, sender, receiver)
 
@@ -107,7 +107,7 @@ def both_of(family: Family, sender: End, receiver: End) -> Probe:
 def mtu_of_path(
     family: Family, sender: End, target: str, address: str, receiver: End | None = None, after: str = "ping"
 ) -> Probe:
-    """Tried if something small passes, which `after` has shown."""
+    """A probe of the path MTU. It runs only if the probe `after` has shown that small packets pass."""
     return Probe(
         what="mtu",
         family=family,
@@ -121,7 +121,7 @@ def mtu_of_path(
 
 
 def port_of(what: str, family: Family, sender: End, receiver: End, address: str, port: int) -> Probe:
-    """A call of a port of the host, which leads to a container."""
+    """A probe of a host port that is forwarded to a container."""
 
     def attempt(patience: float) -> tuple[float, str]:
         with TcpListener.of(receiver, family, CONTAINER_PORT) as listener:
@@ -156,7 +156,7 @@ _AGAIN = 0.2
 
 
 def probe_spoofing(sender: End, receiver: End, family: Family, patience: float) -> tuple[float, str]:
-    """Milliseconds until the honest packet came, and what to say. Raises `Failed` if the other one did."""
+    """Milliseconds until the honest packet arrived, and the detail. Raises `Failed` if the forged one did."""
     own, target = sender.addresses[family], receiver.addresses[family]
     strange = _strange(own, {own, target})
     mark = os.urandom(8)
@@ -170,10 +170,10 @@ def probe_spoofing(sender: End, receiver: End, family: Family, patience: float) 
             _send(sender, family, _packet(own, target, port, mark + b"honest"))
             arrived = _arrived(listening, mark)
             if arrived == b"forged":
-                raise Failed(f"a packet from {strange} arrived, which is not the sender's", code=ARRIVED)
+                raise Failed(f"a packet with the forged source address {strange} arrived", code=ARRIVED)
             if arrived == b"honest":
                 return (time.monotonic() - begun) * 1000, f"nothing from {strange} arrives"
-    raise Skipped("an honest packet on the same way did not arrive either")
+    raise Skipped("a packet with the right source address did not arrive either")
 
 
 def _arrived(listening: socket.socket, mark: bytes) -> bytes:
@@ -190,7 +190,7 @@ def _arrived(listening: socket.socket, mark: bytes) -> bytes:
 
 
 def _strange(own: str, taken: set[str]) -> str:
-    """A neighbour's address: one that another container may well have."""
+    """A neighbour's address, which another container may have."""
     packed = packed_ip(own)
     candidates = (shown_ip(packed[:-1] + bytes([packed[-1] ^ bits])) for bits in (0x40, 0x41, 0x42))
     return next(it for it in candidates if it not in taken)

@@ -1,4 +1,4 @@
-"""What `netloom connectivity` found: a result for each probe, and how a probe fails."""
+"""The report of `netloom connectivity`: a result for each probe, and the errors of probes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Family: TypeAlias = Literal["ipv4", "ipv6"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
 FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
-# Of what was skipped because of --skip.
-AS_ASKED = "as was asked"
+# The detail of probes that --skip names.
+AS_ASKED = "as --skip says"
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
-    """One thing that was tried. `code` is of the catalogue; it and all that follows it are a failure's.
+    """The result of one probe. `code`, from the error catalogue, and all that follows it are a failure's.
 
-    `subject` is what the code is about, as `netloom doctor` names it: of a firewall, its chain.
+    `subject` is what the code is about, as `netloom doctor` names it: for a firewall, its chain.
     """
 
     what: str
@@ -41,7 +41,7 @@ class Container(
     kw_only=True,
     rename={"container_id": "containerID", "ifname": "ifName", "host_link": "hostLink"},
 ):
-    """One of the two. `host_link` is empty if its result names no link of the host."""
+    """One of the two containers. `host_link` is empty if the ADD result names no link of the host."""
 
     name: str
     container_id: str
@@ -61,7 +61,7 @@ class Left(Struct, frozen=True, kw_only=True):
 
 
 class Connectivity(Struct, frozen=True, kw_only=True):
-    """`removal` are the commands that remove what `--keep` has left; `left` is what is there unasked."""
+    """`removal` has the commands that remove what `--keep` kept; `left` is what could not be removed."""
 
     network: str
     containers: tuple[Container, ...]
@@ -81,9 +81,9 @@ def counted(checks: tuple[ProbeResult, ...]) -> dict[str, int]:
 
 
 class Failed(Exception):
-    """`errno` is the kernel's, if it refused or brought a refusal; 0 if nothing came back.
+    """A probe failed. `errno` is the kernel's, also if an ICMP error caused it; 0 if no answer came.
 
-    `code` and `cause` are set by whoever knows the cause already.
+    `code` and `cause` are set only if the cause is known already.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """It cannot be tried here, and why."""
+    """A probe cannot run here. The text says why."""
 
 
 _WORDS = {
     errno.ENETUNREACH: "there is no route",
-    errno.EHOSTUNREACH: "answered by: no way to that host",
-    errno.ECONNREFUSED: "refused",
-    errno.EACCES: "answered by: prohibited",
-    errno.EPERM: "a firewall of the sender does not let it out",
-    errno.EMSGSIZE: "too large for the way",
+    errno.EHOSTUNREACH: "host unreachable",
+    errno.ECONNREFUSED: "connection refused",
+    errno.EACCES: "prohibited by a router or firewall",
+    errno.EPERM: "a firewall of the sender drops it",
+    errno.EMSGSIZE: "too large for the path",
     errno.ECONNRESET: "the connection was reset",
 }
 

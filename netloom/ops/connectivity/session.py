@@ -27,11 +27,11 @@ from .report import AS_ASKED, Connectivity, Failed, Left, Outcome, ProbeResult, 
 from .suite import PROBES, Testbed, probes
 from .tcp import CONTAINER_PORT, ProbedPort, RateLimit
 
-# For each answer. A kernel that has nothing else to do gives one in a tenth of a millisecond.
+# How long to wait for each answer. An idle kernel answers within a tenth of a millisecond.
 _PATIENCE, _DOUBTFUL = 2.0, 1.0
-# After so many that failed, the next one will hardly come late.
+# After so many failures, a late answer is unlikely.
 _MANY = 3
-_NO_TIME = "no time was left"
+_NO_TIME = "no time left"
 _NO_CAUSE = Cause("", "", "")
 
 
@@ -113,14 +113,14 @@ Tell: TypeAlias = Callable[[str], None]
 
 _HELD_BY_ANOTHER = 105
 _TRIES = 3
-# What may come at once: a fiftieth of a second, and two packets of any link.
+# The burst: what the rate passes in a fiftieth of a second, and at least two packets of any link.
 _BURST_PARTS, _LEAST_BURST = 50, 32_768
 _NO_PORTS = "the network does not declare the capability portMappings"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class ConnectivityOptions(Struct, frozen=True, kw_only=True):
-    """Without a `network`, it is the only one of netloom's. `bandwidth` is in bits a second."""
+    """Without `network`, the run uses the only netloom network. `bandwidth` is in bits per second."""
 
     place: Place
     plugin_dirs: tuple[str, ...]
@@ -141,7 +141,7 @@ class Interrupted(BaseException):
 
 
 def run(options: ConnectivityOptions, tell: Tell, warn: Tell) -> Connectivity:
-    """`tell` hears what is being done; `warn` hears what is worth knowing if an error follows.
+    """Calls `tell` with each step, and `warn` with warnings that no report will have if an error follows.
 
     Raises `Interrupted`, or KeyboardInterrupt, when a signal has ended it.
     """
@@ -182,9 +182,9 @@ class _Session:
         self._warnings: list[str] = []
 
     def work(self, tell: Tell) -> None:
-        tell("looking for what killed runs have left")
+        tell("removing what killed runs leaked")
         for what in remove_leaks(self._runtime, self._network, self._deadline):
-            self._warnings.append(f"a run that was killed has left what could not be removed: {what}")
+            self._warnings.append(f"a killed run leaked what could not be removed: {what}")
         with ExitStack() as opened:
             port = opened.enter_context(ProbedPort())
             host = opened.enter_context(Namespace.own())
@@ -209,7 +209,7 @@ class _Session:
             self._is_whole = True
 
     def _attach(self, port: ProbedPort) -> str:
-        """Both containers. The answer is why there is no port of the host, if there is none."""
+        """Attaches both containers. Returns why there is no host port; empty if there is one."""
         no_port = "" if self._expectations.maps_ports else _NO_PORTS
         for attempt in range(_TRIES):
             try:
@@ -227,7 +227,7 @@ class _Session:
         return no_port
 
     def _limits(self) -> RateLimits:
-        """Of the first container."""
+        """The limits of the first container."""
         rate = self._options.bandwidth
         if rate is None:
             return self._expectations.limits
@@ -251,12 +251,12 @@ class _Session:
             waiting = [it for it in intents if it.container_id in self._pair.ids]
             if waiting:
                 self._warnings.append(
-                    f"no agent answered {len(waiting)} DEL: what they are for is removed by the next agent, "
-                    "which `netloom up` starts"
+                    f"no agent answered {len(waiting)} DEL: the next agent removes the attachments; start it "
+                    "with `netloom up`"
                 )
         if not self._is_whole:  # an error follows, and there is no report
             for it in self._left:
-                warn(f"{it.what} is left: {it.why}; next: {it.next}")
+                warn(f"{it.what} was not removed: {it.why}; next: {it.next}")
             for warning in self._warnings:
                 warn(warning)
 
@@ -274,10 +274,9 @@ class _Session:
 
 
 class _Interruption:
-    """Signals that end the command: work is cut short, and the containers are still removed.
+    """Signals that end the command: they interrupt the work, but not the removal of the containers.
 
-    A handler that raises at any moment would also do so in the midst of the clean-up. So the first signal
-    raises while there is work, and no other ever does; those that come later are remembered.
+    So only the first signal raises, and only during the work; during the removal it is only remembered.
     """
 
     def __init__(self) -> None:
@@ -288,7 +287,7 @@ class _Interruption:
     def __enter__(self) -> Self:
         for number in _ENDING:
             before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:  # as nohup wants it
+            if before is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 self._before[number] = before
                 signal.signal(number, self._take)
         return self
@@ -298,7 +297,7 @@ class _Interruption:
             signal.signal(number, before)  # type: ignore[arg-type]
 
     def put_off(self) -> None:
-        """From now on, a signal is remembered and nothing else."""
+        """From now on, a signal is only remembered."""
         self._is_put_off = True
 
     def deliver(self) -> None:
@@ -341,30 +340,30 @@ def _network(options: ConnectivityOptions, warn: Tell) -> NetworkConfig:
     directory = options.place.conf_dir
     catalogue = load_networks(directory)
     for problem in catalogue.problems:
-        warn(f"passed over {problem}")
+        warn(f"skipped {problem}")
     if options.network is not None:
         return catalogue.find(options.network)
     ours = [it.network for it in catalogue.networks if plugin_of(it.network) is not None]
     if len(ours) == 1:
         return ours[0]
     names = ", ".join(it.network.name for it in catalogue.networks)
-    how_many = f"{len(ours)} networks of netloom are" if ours else "no network of netloom is"
+    how_many = f"{len(ours)} netloom networks are" if ours else "no netloom network is"
     raise UsageError(
-        f"which network? {how_many} configured in {directory}",
-        f"name one of these: {names}" if names else "`netloom up` makes one",
+        f"no NETWORK was given, and {how_many} configured in {directory}",
+        f"give one of these: {names}" if names else "`netloom up` creates one",
         code="network-unnamed",
     )
 
 
 def _judged(options: ConnectivityOptions, network: NetworkConfig) -> Expectations:
-    """What can be known to fail is refused before anything is made."""
+    """Refuses what is known to fail, before anything is created."""
     strange = sorted(set(options.skip) - set(PROBES))
     if strange:
         raise UsageError(f"--skip {strange[0]}: there is no such probe", f"it takes {', '.join(PROBES)}")
     expectations = expectations_of(network)
     if options.bandwidth is not None and not expectations.takes_limits:
         raise UsageError(
-            f"{network.name} takes no limits: it does not declare the capability bandwidth",
+            f"{network.name} does not support limits: it does not declare the capability bandwidth",
             "leave --bandwidth out, or declare it in the network's file",
         )
     if plugin_of(network) is not None:

@@ -1,4 +1,4 @@
-"""The suite: which probes there are, in the order in which they run. Each does what a network's user does."""
+"""The suite: all probes, in the order in which they run. Each does what users of a network do."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GATEWAY = "gateway"
 LEAKS = "isolation-leaks"
 CLASH = "address-clash"
 _LOOPBACK: dict[Family, str] = {"ipv4": "127.0.0.1", "ipv6": "::1"}
-# What never comes need not be waited for as long as what should.
+# How long to wait for a packet that must not arrive: less than for one that must.
 _NEVER = 0.7
 
 
 class Testbed(Struct, frozen=True, kw_only=True, eq=False):
-    """Who takes part. `port` leads to `a`; without one, `no_port` says why."""
+    """The ends of all probes. The host's `port` is forwarded to `a`; without one, `no_port` says why."""
 
     a: End
     b: End
@@ -34,7 +34,7 @@ class Testbed(Struct, frozen=True, kw_only=True, eq=False):
     port: int = 0
     no_port: str = ""
     deadline: float = 0.0
-    # Of the node's networks, with whether they keep containers apart.
+    # Pools of the node's networks, and whether the network isolates containers.
     pools: tuple[tuple[str, bool], ...] = ()
 
 
@@ -63,14 +63,14 @@ def _between(it: Testbed, family: Family) -> Iterator[Probe]:
 
 def _host(it: Testbed, family: Family) -> Iterator[Probe]:
     if family not in it.host.addresses:
-        yield skipped("host", family, it.a, it.host.name, f"the host has no {family} address to be called by")
+        yield skipped("host", family, it.a, it.host.name, f"the host has no {family} address")
         return
     if not it.expectations.is_ours and not _is_routed_to(it, it.a.addresses[family]):
-        yield skipped("host", family, it.a, it.host.name, "the network gives the host no way to containers")
+        yield skipped("host", family, it.a, it.host.name, "the network gives the host no route to containers")
         return
     yield both_of(family, it.a, it.host)
     if family in it.host.borrowed:
-        yield skipped("host", family, it.host, it.a.name, f"the host has no {family} address to speak from")
+        yield skipped("host", family, it.host, it.a.name, f"the host has no {family} address of its own")
     else:
         yield both_of(family, it.host, it.a)
 
@@ -90,7 +90,7 @@ def _apart(it: Testbed, family: Family) -> Iterator[Probe]:
             never = min(patience, _NEVER)
             if reaches(sender.namespace, family, address, never):
                 raise Failed("the other container answers", code=LEAKS)
-            return never * 1000, "kept apart, as the network has it"
+            return never * 1000, "isolated, as configured"
 
         yield Probe(
             what="isolation",
@@ -128,26 +128,27 @@ def _out(it: Testbed, family: Family) -> Iterator[Probe]:
 
 
 def _require_that_no_container_answers(it: Testbed, way: WayOut) -> None:
-    """One that got the gateway's address answers in its place, and the host reaches nothing beyond."""
+    """A container with the gateway's address would answer in its place and cut the host off."""
     for end in (it.a, it.b):
         if way.gateway in end.addresses.values():
-            raise Failed(f"{end.name} itself has the address of the gateway, {way.gateway}", code=CLASH)
+            raise Failed(f"{end.name} has the address of the gateway, {way.gateway}", code=CLASH)
     taken = way_to(it.host.namespace, way.gateway)
     if taken is not None and taken.link != way.link and taken.link.startswith(PREFIX):
         raise Failed(
-            f"packets to {way.gateway} go to a container by {taken.link}, and not by {way.link}", code=CLASH
+            f"packets to {way.gateway} leave by a container's link, {taken.link}, not by {way.link}",
+            code=CLASH,
         )
 
 
 def _no_way_out(it: Testbed, family: Family, way: WayOut | None) -> str:
     if way is None:
-        return f"the host has no default route of {family}"
+        return f"the host has no default route for {family}"
     if not way.gateway:
-        return f"the host's default route leads to {way.link}, and names no gateway"
+        return f"the host's default route by {way.link} has no gateway"
     if way.gateway.lower().startswith("fe80:"):
-        return f"the host's gateway has an address of its link only, {way.gateway}"
+        return f"the host's gateway has only a link-local address, {way.gateway}"
     if family not in it.a.gateways:
-        return f"the network gives containers no default route of {family}"
+        return f"the network gives containers no default route for {family}"
     return ""
 
 
@@ -174,11 +175,11 @@ def _spoofing(it: Testbed, family: Family) -> Iterator[Probe]:
     receiver = it.host if it.expectations.keeps_apart else it.b
     why = ""
     if not it.expectations.is_ours:
-        why = "only netloom promises that"
+        why = "only netloom networks prevent spoofing"
     elif not it.a.host_mac:
-        why = "the result does not name the host's end of the link"
+        why = "the ADD result does not name the host's end of the link"
     elif family not in receiver.addresses:
-        why = f"the host has no {family} address to be called by"
+        why = f"the host has no {family} address"
     if why:
         yield skipped("spoofing", family, it.a, receiver.name, why)
         return

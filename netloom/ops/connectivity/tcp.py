@@ -18,13 +18,13 @@ from .endpoints import NUMBERS, End
 from .namespaces import socket_in
 from .report import Failed, Family, Skipped, lost, refused
 
-# Several packets of any MTU, and less than any socket holds.
+# Larger than several packets of any MTU, and smaller than any socket's buffer.
 _CONTENT = 12 << 10
 _ANY: Mapping[Family, str] = {"ipv4": "0.0.0.0", "ipv6": "::"}
 
 
 class TcpListener:
-    """Somebody in a namespace who answers at an address."""
+    """A TCP listener at an address in a namespace."""
 
     def __init__(self, namespace: Namespace, family: Family, address: str, port: int = 0) -> None:
         self.socket = socket_in(namespace, NUMBERS[family], socket.SOCK_STREAM)
@@ -41,7 +41,7 @@ class TcpListener:
 
     @classmethod
     def of(cls, end: End, family: Family, port: int = 0) -> Self:
-        """The host may be called by an address that it has no link for."""
+        """A listener at one end; on the host at any address, since its address may be on no link."""
         return cls(end.namespace, family, _ANY[family] if end.is_host else end.addresses[family], port)
 
     def __enter__(self) -> Self:
@@ -58,7 +58,7 @@ class TcpListener:
 def connected(
     namespace: Namespace, family: Family, target: tuple[str, int], listener: TcpListener, patience: float
 ) -> tuple[socket.socket, socket.socket, str]:
-    """Both ends of a new connection, and whom the listener takes for the caller."""
+    """Both ends of a new connection, and the source address that the listener sees."""
     with ExitStack() as opened:
         calling = opened.enter_context(socket_in(namespace, NUMBERS[family], socket.SOCK_STREAM))
         calling.settimeout(patience)
@@ -72,7 +72,7 @@ def connected(
         try:
             called, peer = listener.socket.accept()
         except TimeoutError:
-            raise Failed("somebody else answered in the place of the one that was called") from None
+            raise Failed("something else answered in place of the receiver") from None
         called.settimeout(patience)
         opened.pop_all()
         return calling, called, str(peer[0])
@@ -81,7 +81,7 @@ def connected(
 def exchange(
     namespace: Namespace, family: Family, target: tuple[str, int], listener: TcpListener, patience: float
 ) -> tuple[float, str]:
-    """Milliseconds for a connection and content both ways, and who was seen as the caller."""
+    """Milliseconds for a connection and data both ways, and the source address that the listener saw."""
     begun = time.monotonic()
     calling, called, peer = connected(namespace, family, target, listener, patience)
     with calling, called:
@@ -104,28 +104,28 @@ def _carry(sender: socket.socket, receiver: socket.socket, patience: float) -> N
             received += chunk
     except TimeoutError:
         raise Failed(
-            f"connected, and then only {len(received)} of {len(content)} bytes came: large packets are lost"
+            f"connected, but only {len(received)} of {len(content)} bytes arrived: large packets are lost"
         ) from None
     except OSError as cause:
         raise refused(cause) from None
     if received != content:
-        raise Failed("what came is not what was sent")
+        raise Failed("the received data differs from the sent data")
 
 
 MISSED = "limit-missed"
-# A burst comes first, at any speed; a slow sender takes longer to find its pace.
+# A burst passes first, at any speed; a slow sender takes longer to reach its rate.
 _WARM_UP = 0.4
 _PACE = 5_000_000
 _LONGEST_WARM_UP = 4.0
 _MEASURED = 1.0
 _MEASUREMENTS = 3
-# Headers count for the limit and not for us; a machine that has much to do may be slower than any limit.
+# Headers count for the limit and not for the measurement; a busy machine may be slower than any limit.
 _LEAST_SHARE, _MOST_SHARE = 0.7, 1.15
 _PIECE = bytes(1 << 16)
 
 
 class RateLimit(Struct, frozen=True):
-    """Bits a second, and bits that may come at once."""
+    """Bits per second, and bits of a burst."""
 
     rate: int
     burst: int = 0
@@ -145,7 +145,7 @@ def shown_rate(rate: float) -> str:
 def measure_bandwidth(
     sender: End, receiver: End, family: Family, limit: RateLimit, patience: float, deadline: float
 ) -> tuple[float, str]:
-    """Milliseconds that it took, and the rate. Raises `Failed` if that is not about the limit's."""
+    """Milliseconds that it took, and the rate. Raises `Failed` if the rate is not near the limit."""
     begun = time.monotonic()
     warm_up = max(_WARM_UP + _PACE / limit.rate, _WARM_UP + 1.2 * limit.burst / limit.rate)
     if warm_up > _LONGEST_WARM_UP:
@@ -188,14 +188,14 @@ def _throughput(sender: End, receiver: End, family: Family, warm_up: float, pati
 
 
 def _send(sending: socket.socket) -> None:
-    # It ends when the other side has hung up.
+    # It ends when the other side closes the connection.
     with suppress(OSError):
         while True:
             sending.send(_PIECE)
 
 
 def _received(receiving: socket.socket, seconds: float) -> float:
-    """Bits a second, from now on."""
+    """Measures bits per second from now on."""
     begun, total = time.monotonic(), 0
     try:
         while (passed := time.monotonic() - begun) < seconds:
@@ -204,7 +204,7 @@ def _received(receiving: socket.socket, seconds: float) -> float:
                 raise Failed("the connection ended")
             total += len(chunk)
     except TimeoutError:
-        raise Failed("the connection stands still") from None
+        raise Failed("the connection stalled") from None
     except OSError as cause:
         raise Failed(f"the connection broke: {cause.strerror}") from None
     return total * 8 / passed
@@ -227,7 +227,7 @@ class ProbedPort:
         self.release()
 
     def take(self) -> int:
-        """Another one than before."""
+        """Reserves a free port, another one than before."""
         self.release()
         for _ in range(_PORT_TRIES):
             try:
@@ -238,7 +238,7 @@ class ProbedPort:
                 return self.number
             except OSError:
                 self.release()
-        raise Skipped("no port of the host is free")
+        raise Skipped("the host has no free port")
 
     def _bind_ipv6(self) -> None:
         try:

@@ -1,1 +1,1 @@
-"""The agent as a process, seen from outside: who it is, starting it, asking it, stopping it."""
+"""The agent as a process, seen from outside: identifies, starts, calls and stops it."""

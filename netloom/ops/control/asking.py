@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def ask(place: Place, question: str, arguments: bytes = b"", *, timeout: float) -> bytes:
-    """The answer to a question that changes something. Raises `OperationFailed` if there is none.
+    """Calls an RPC that changes something, and returns its answer. Raises `OperationFailed` without one.
 
-    The answer may take long. Whether anybody is there to give it is known at once, and is asked first.
+    The answer may take long. So the function first checks that an agent answers at all.
     """
     require_root("asking the agent")
     place = Place(place.state_dir, place.socket)
@@ -29,13 +29,13 @@ def ask(place: Place, question: str, arguments: bytes = b"", *, timeout: float) 
         found = presence(place)
         raise OperationFailed(
             f"{found.why or f'no agent answers at {place.socket}'}; nothing was done",
-            found.advice or "try again: one has just been started",
+            found.advice or "try again: an agent has just been started",
             code="agent-not-running" if found.process is None else "agent-elsewhere",
         ) from None
     except Silent as error:
         found = silent(error, place)
         raise OperationFailed(
-            f"{found.why}; nothing came within {timeout:g} s, and what was asked may still be done",
+            f"{found.why}; no answer came within {timeout:g} s, and the request may still be carried out",
             found.advice,
             code=found.code,
             kind="deadline",
@@ -58,37 +58,37 @@ def _require_presence(place: Place) -> None:
 def _refused(error: AgentError, question: str, place: Place) -> OperationFailed:
     if isinstance(error, UnknownRPC):
         return OperationFailed(
-            f"the agent at {place.socket} does not know how to {question}: it is of an earlier version",
-            "`netloom up` hands over to this version, without a failed call",
+            f"the agent at {place.socket} does not support `{question}`: it has an earlier version",
+            "`netloom up` replaces it with this version; no call fails meanwhile",
             code="agent-outdated",
         )
     return OperationFailed(
-        str(error), "look at the agent's log; `netloom status` tells more", code="agent-refused"
+        str(error), "look at the agent's log; `netloom status` shows more", code="agent-refused"
     )
 
 
-# An agent that is well takes a round trip and a commit; the person waits for one that is not.
+# A healthy agent takes a round trip and a commit; the user waits this long for any other.
 _PATIENCE = 1.0
 
 
 def settle(socket: str) -> str:
-    """Why the log may lack what happened last; empty: it does not."""
+    """Makes the agent write its log. Returns why the log may lack the latest operations; else empty."""
     try:
         connection = Connection(socket, _PATIENCE)
     except AgentError:
-        return ""  # nobody is there who would know more, or nobody who can be asked
+        return ""  # no agent has more, or none can be asked
     try:
         with connection:
             connection.ask("settle")
     except UnknownRPC:
         return ""  # one of an earlier version writes its log within a moment
     except AgentError as error:
-        return f"{error}: what happened last may be missing here"
+        return f"{error}: the latest operations may be missing here"
     return ""
 
 
 def unwritten(socket: str) -> list[Operation]:
-    """What the agent has in memory, since the disk does not take it. Nothing, if it cannot be asked."""
+    """Operations that the agent keeps in memory since the disk is full; empty if it cannot be asked."""
     import msgspec
 
     from ...journal import Operation

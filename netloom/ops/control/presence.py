@@ -1,6 +1,6 @@
-"""Whether the node's agent answers; and of one that does not, whether it runs at all, and what to do.
+"""Whether the node's agent answers; if not, whether it runs at all, and what to do.
 
-None that runs is started with `netloom up`. One that runs and is silent is not helped by that.
+`netloom up` starts an agent where none runs. It does not help if an agent runs and does not answer.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ...api.paths import Place
 from ...cni.files import read_document
 from .process import Running, holder, is_stopped, log_of, running
 
-_KEPT = "until then, containers stay as they are"
+_KEPT = "until then, containers keep their networks"
 # Of a socket, in the kernel's list: SO_ACCEPTCON.
 _LISTENING = b"00010000"
 
 
 class Presence(NamedTuple):
-    """Without `agent`: why, what to do, the process that should answer, if there is one, and the code of all
-    that. `is_kept`: containers keep their networks meanwhile."""
+    """The agent; or else why it does not answer, what to do, the process that should answer, if there is
+    one, and the error code. `is_kept`: containers keep their networks meanwhile."""
 
     agent: Running | None
     why: str = ""
@@ -47,7 +47,7 @@ def presence(place: Place) -> Presence:
         return Presence(
             None,
             str(error),
-            "give the --socket that the agent was started with, or end what listens there",
+            "give the --socket that the agent was started with, or stop the process that listens there",
             holder(place),
             "agent-strange",
         )
@@ -62,7 +62,7 @@ def presence(place: Place) -> Presence:
         return Presence(
             None,
             str(stranger),
-            f"{takes}; end that process, and find out how that user could write to "
+            f"{takes}; stop that process, and find out how that user could write to "
             f"{os.path.dirname(place.socket)}",
             process,
             "socket-foreign",
@@ -91,12 +91,12 @@ def _stranger_at(path: str) -> Untrusted | None:
 
 
 def _elsewhere(process: int, place: Place) -> Presence:
-    """It has the journal, and nobody answers at the socket."""
+    """A process has the journal, and no agent answers at the socket."""
     obstacle = obstacle_at(place.socket)
     if obstacle is not None and listens_at(place.socket):
         return Presence(
             None,
-            f"process {process} cannot listen at {place.socket}, and no plugin reaches it: {obstacle}",
+            f"process {process} cannot listen at {place.socket}, so no plugin reaches it: {obstacle}",
             f"{obstacle.remedy}; the agent listens there again within a second",
             process,
             "socket-unreachable",
@@ -105,16 +105,16 @@ def _elsewhere(process: int, place: Place) -> Presence:
     if not os.path.lexists(place.socket) and listens_at(place.socket):
         return Presence(
             None,
-            f"process {process} listens at {place.socket}, and the file of the socket was removed",
-            "the agent makes another within a second: ask again; if there is still none, restart it with "
-            "`netloom down` and `netloom up`",
+            f"process {process} listens at {place.socket}, but the socket's file was removed",
+            "the agent creates it again within a second: try again; if it is still missing, restart the "
+            "agent with `netloom down` and `netloom up`",
             process,
             "socket-removed",
             is_kept=True,
         )
     return Presence(
         None,
-        f"process {process} has the journal in {place.state_dir}, and does not listen at {place.socket}",
+        f"process {process} has the journal in {place.state_dir}, but does not listen at {place.socket}",
         "wait a moment if it was just started; else give the --socket that it was started with, or stop it "
         "with `netloom down`",
         process,
@@ -123,13 +123,13 @@ def _elsewhere(process: int, place: Place) -> Presence:
 
 
 def silent(error: Silent, place: Place) -> Presence:
-    """It listens, and does not answer: stopped, stuck, or very busy."""
+    """The agent listens and does not answer: it is stopped, stuck, or very busy."""
     process = error.process or holder(place)
     if process == 1 and holder(place) != 1:
         return Presence(
             None,
-            f"systemd listens at {place.socket}, and the agent that it starts gives no answer",
-            "`systemctl status netloom` and `journalctl -u netloom` tell why",
+            f"systemd listens at {place.socket}, but the agent that it starts does not answer",
+            "`systemctl status netloom` and `journalctl -u netloom` show why",
             code="agent-silent",
             is_kept=True,
         )
@@ -146,9 +146,9 @@ def silent(error: Silent, place: Place) -> Presence:
     log = log_of(process, place) or "where its service manager keeps it"
     return Presence(
         None,
-        f"process {process} listens at {place.socket}, and gives no answer",
-        f"if it stays so, look at its log, {log}; `kill -9 {process}` ends it, and `netloom up` starts "
-        "another, which finishes or undoes what this one was doing",
+        f"process {process} listens at {place.socket}, but does not answer",
+        f"if this lasts, look at its log, {log}; `kill -9 {process}` ends it, and `netloom up` starts "
+        "another agent, which finishes or undoes its operations",
         process,
         "agent-silent",
         is_kept=True,
@@ -156,7 +156,7 @@ def silent(error: Silent, place: Place) -> Presence:
 
 
 def _halted_holder(place: Place) -> int | None:
-    """The agent, if its process is stopped. Who holds a lock is asked last: that takes the kernel 10 ms."""
+    """The agent's process, if it is stopped. Reads the lock's holder last: that takes the kernel 10 ms."""
     try:
         process = int(read_document(place.journal_lock))
     except (OSError, ValueError):
@@ -167,8 +167,8 @@ def _halted_holder(place: Place) -> int | None:
 def _halted(process: int) -> Presence:
     return Presence(
         None,
-        f"the agent, process {process}, is stopped, as by SIGSTOP or a debugger",
-        f"`kill -CONT {process}` lets it go on",
+        f"the agent (process {process}) is stopped, for example by SIGSTOP or a debugger",
+        f"`kill -CONT {process}` resumes it",
         process,
         "agent-halted",
         is_kept=True,
@@ -176,7 +176,7 @@ def _halted(process: int) -> Presence:
 
 
 class Obstacle(NamedTuple):
-    """What keeps an agent from making its socket: something in the way, or a file system."""
+    """What keeps an agent from creating its socket: a file in its place, or a read-only file system."""
 
     place: str
     kind: Literal["not a socket", "not a directory", "read-only"]
@@ -192,7 +192,7 @@ class Obstacle(NamedTuple):
 
 
 def obstacle_at(path: str) -> Obstacle | None:
-    """None if nothing keeps a process of root's from making a socket there."""
+    """What keeps root from creating a socket at a path; None if nothing does."""
     if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
         return Obstacle(path, "not a socket")
     directory = os.path.dirname(path)
@@ -212,9 +212,9 @@ def mount_point(path: str) -> str:
 
 
 def listens_at(path: str) -> bool:
-    """Whether somebody in this network namespace listens at a socket of that name, removed or not.
+    """Whether a process in this network namespace listens at a socket of that name, removed or not.
 
-    An agent binds its socket beside its place, with a process' number behind the name, and moves it there.
+    An agent binds its socket under that name with its process number added, and then renames it.
     """
     try:
         with open("/proc/net/unix", "rb") as sockets:

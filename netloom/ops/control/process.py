@@ -1,4 +1,4 @@
-"""The agent as a process: who it is, and stopping it."""
+"""The agent as a process: identifies it, waits for it, and stops it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ...cni.files import is_same_path
 from ...journal.lock import holder as holder_of
 from ..errors import OperationFailed
 
-# Longer than an agent that is well ever needs for an answer.
+# Longer than a healthy agent ever needs for an answer.
 _PATIENCE = 5.0
 # For an answer that a command can do without.
 _BRIEFLY = 1.0
 _LOOK_EVERY = 0.05
 # The process that starts all others. In a container, it may be the agent.
 _MANAGER = 1
-# Called while something waits, with the seconds since the wait began.
+# Called during a wait, with the seconds since the wait began.
 Tell: TypeAlias = Callable[[float], None]
 
 
@@ -38,7 +38,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def undisturbed(place: Place, timeout: float) -> Iterator[None]:
-    """One `up` or `down` at a time. The state directory itself is the lock; without one there is no need."""
+    """Allows one `up` or `down` at a time. The lock is the state directory; without it, none is needed."""
     try:
         lock = os.open(place.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -53,8 +53,8 @@ def undisturbed(place: Place, timeout: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise OperationFailed(
-                        "another `netloom up` or `netloom down` is at work; nothing was done",
-                        "wait for it, and try again",
+                        "another `netloom up` or `netloom down` is running; nothing was done",
+                        "wait until it ends, and try again",
                         code="others-at-work",
                         kind="deadline",
                     ) from None
@@ -65,7 +65,7 @@ def undisturbed(place: Place, timeout: float) -> Iterator[None]:
 
 
 def running(place: Place) -> Running | None:
-    """Raises `AgentError` if somebody listens and gives no answer of an agent."""
+    """The agent that answers. Raises `AgentError` if what listens does not answer as an agent does."""
     try:
         with Connection(place.socket, _PATIENCE) as connection:
             info = connection.info()
@@ -76,7 +76,7 @@ def running(place: Place) -> Running | None:
 
 def require_same_state(place: Place, info: Info, undone: str = "") -> None:
     """Raises if the agent at the socket has another state directory. `undone` says what was not done."""
-    theirs = info.state_dir  # an agent of an early version does not tell
+    theirs = info.state_dir  # empty if the agent has an early version
     if theirs and not is_same_path(theirs, place.state_dir):
         raise OperationFailed(
             f"the agent at {place.socket} has its state in {theirs}, not in {place.state_dir}{undone}",
@@ -86,9 +86,9 @@ def require_same_state(place: Place, info: Info, undone: str = "") -> None:
 
 
 def other_state(place: Place) -> str:
-    """For commands that list what a journal has: how the agent's may differ; empty if it is the same.
+    """A warning for commands that read a journal, if the agent has another one; empty if it is the same.
 
-    An agent that does not answer keeps no command waiting.
+    Waits only briefly for an agent that does not answer.
     """
     if not os.path.exists(place.socket) or holder(place) is not None:
         return ""
@@ -98,28 +98,28 @@ def other_state(place: Place) -> str:
     except AgentError:
         return ""
     except OperationFailed as error:
-        return f"{error}: what is attached may differ; {error.advice}"
+        return f"{error}: its attachments may differ; {error.advice}"
     return ""
 
 
 def log_of(process: int, place: Place) -> str | None:
-    """Where an agent's log is; None if whoever started it, such as a service manager, keeps it elsewhere."""
+    """The path of an agent's log; None if it is kept elsewhere, for example by a service manager."""
     try:
         path = os.readlink(f"/proc/{process}/fd/2")
     except OSError:
         return place.log
-    return path if path.startswith(place.log) else None  # one that was put aside has another name
+    return path if path.startswith(place.log) else None  # a rotated log has another name
 
 
 def await_other(place: Place, timeout: float, tell: Tell) -> Running | None:
-    """An agent that somebody else has started, and that does not listen yet; None if there is none."""
+    """Waits for an agent that something else started and that does not listen yet; None without one."""
     process = holder(place)
     if process is None:
         return None
     found = answering(place, timeout, lambda: holder(place) is None, tell)
     if found is None and holder(place) is not None:
         raise OperationFailed(
-            f"process {process} has the journal in {place.state_dir}, and does not answer at {place.socket}",
+            f"process {process} has the journal in {place.state_dir}, but does not answer at {place.socket}",
             "give the --socket that it was started with, or stop it with `netloom down`",
             code="agent-elsewhere",
             kind="deadline",
@@ -128,7 +128,7 @@ def await_other(place: Place, timeout: float, tell: Tell) -> Running | None:
 
 
 def answering(place: Place, timeout: float, has_ended: Callable[[], bool], tell: Tell) -> Running | None:
-    """Waits until an agent answers; None if it has ended, or the time is over."""
+    """Waits until an agent answers; None if it has ended, or after the timeout."""
     started = time.monotonic()
     while True:
         waited = time.monotonic() - started
@@ -143,7 +143,7 @@ def answering(place: Place, timeout: float, has_ended: Callable[[], bool], tell:
 
 
 def stop(place: Place, timeout: float) -> int | None:
-    """Ends the agent and waits until it has ended. Gives back its process; None if none was running."""
+    """Stops the agent and waits until it has ended. Returns its process; None if none was running."""
     deadline = time.monotonic() + timeout
     found = _identified(place, min(timeout / 2, _PATIENCE))
     if found is None:
@@ -162,17 +162,17 @@ def stop(place: Place, timeout: float) -> int | None:
 
 
 def _did_not_end(process: int, place: Place, timeout: float) -> OperationFailed:
-    kill = f"`kill -9 {process}` ends it: what it was doing is finished or undone when the next one starts"
+    kill = f"`kill -9 {process}` ends it, and the next agent finishes or undoes its operations"
     if is_stopped(process):
         return OperationFailed(
-            f"the agent (process {process}) is stopped, as by SIGSTOP or a debugger, and cannot end",
-            f"`kill -CONT {process}` lets it go on, and then it ends; {kill}",
+            f"the agent (process {process}) is stopped, for example by SIGSTOP or a debugger, and cannot end",
+            f"`kill -CONT {process}` resumes it, and then it ends; {kill}",
             code="agent-halted",
             kind="deadline",
         )
     log = log_of(process, place) or "where its service manager keeps it"
     return OperationFailed(
-        f"the agent (process {process}) was told to stop, and did not end within {timeout:g} s",
+        f"the agent (process {process}) did not stop within {timeout:g} s",
         f"look at its log, {log}; {kill}",
         code="agent-not-ending",
         kind="deadline",
@@ -189,16 +189,15 @@ def is_stopped(process: int) -> bool:
 
 
 def _identified(place: Place, patience: float) -> tuple[int, int] | None:
-    """The agent's process and a handle to it: who listens and answers, or else who has the journal.
+    """The agent's process, which listens and answers or else has the journal, and a handle to it.
 
-    That it is still the agent is seen after the handle was taken: so this is no other process that has
-    got its number since.
+    The function identifies the agent after it opened the handle: the number may have been reused.
     """
     try:
         with Connection(place.socket, patience) as connection:
             process = _listener(connection, place)
             if process == _MANAGER and holder(place) != process:
-                return None  # its socket, at which nobody serves
+                return None  # systemd listens, and no agent serves
             handle = _handle(process, place)
             try:
                 require_same_state(place, connection.info(), "; nothing was stopped")
@@ -209,7 +208,7 @@ def _identified(place: Place, patience: float) -> tuple[int, int] | None:
                 if holder(place) != process:
                     os.close(handle)
                     raise OperationFailed(
-                        f"{error}, and it does not have the journal in {place.state_dir}; it was left alone",
+                        f"{error}, and it does not have the journal in {place.state_dir}; nothing was done",
                         "give the --state-dir and --socket that the agent was started with",
                         code="agent-unproven",
                     ) from None
@@ -226,8 +225,8 @@ def _identified(place: Place, patience: float) -> tuple[int, int] | None:
 
 
 def _listener(connection: Connection, place: Place) -> int:
-    """Who serves there. The kernel names who listened when we came: that may have been a service manager, or
-    an agent that has handed its socket over since."""
+    """The process that serves. The kernel names the process that listened when we connected: that may be a
+    service manager, or an agent that has since handed over its socket."""
     process = connection.process
     if process == _MANAGER or (process and not os.path.exists(f"/proc/{process}")):
         return holder(place) or process
@@ -239,21 +238,21 @@ def _handle(process: int, place: Place) -> int:
         return os.pidfd_open(process)
     except OSError:
         raise OperationFailed(
-            f"the agent at {place.socket} runs where it cannot be seen from here (process {process})",
+            f"the agent at {place.socket} (process {process}) runs where it cannot be seen from here",
             "stop it where it was started: in its container, or with its service manager",
             code="agent-unseen",
         ) from None
 
 
 def holder(place: Place) -> int | None:
-    """The process that has the journal, also while it does not listen yet."""
+    """The process that has the journal, even if it does not listen yet."""
     return holder_of(place.journal)
 
 
 def user(place: Place) -> int | None:
-    """The same. Where the lock is not at its path, the agent at the socket is asked, too.
+    """The process that has the journal. Without a lock file, the agent at the socket is asked, too.
 
-    It is not asked otherwise: a service manager that listens there would start an agent.
+    Otherwise it is not asked: a service manager that listens there would start an agent.
     """
     process = holder(place)
     if process is not None or os.path.isfile(place.journal_lock):

@@ -1,6 +1,6 @@
-"""Starting an agent in the background: where none runs, or in the place of the one that does.
+"""Starts an agent in the background, or replaces the one that runs.
 
-It tells us when it serves, as it would tell a service manager; so nobody has to ask it again and again.
+The agent reports by sd_notify when it is ready, as to a service manager, so that nothing has to poll it.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ...journal.file_type import other_than_file
 from ..errors import OperationFailed
 from .process import Running, Tell, running
 
-# One that does not end by itself is killed, which loses nothing.
+# After this time, an agent that does not end is killed, which loses nothing.
 _PARTING = 2.0
 _LOG_MAX = 8 << 20
 _TAIL = 10
 _LOOK_EVERY = 0.25
 _CREDENTIALS = struct.Struct("3i")
-# Of whoever started us; the agent would take them for its own.
+# Variables from this command's own service manager, which the agent would take for its own.
 _OTHERS = ("WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "FDSTORE")
 _WAITED = "X_NETLOOM_WAITED_USEC"
 
 
 class Started(NamedTuple):
-    """`waited` is how long calls may have waited, in milliseconds; None if there was nobody to wait for."""
+    """`waited` is how long calls may have waited, in milliseconds; None if no agent was replaced."""
 
     agent: Running
     waited: float | None = None
 
 
-class _Ears:
-    """Hears what an agent tells of itself. Its name is in no file system, and is gone with us."""
+class _NotifySocket:
+    """Receives an agent's sd_notify messages. Its abstract name disappears with this process."""
 
     def __init__(self) -> None:
         name = f"netloom-up-{secrets.token_hex(8)}"
@@ -63,8 +63,8 @@ class _Ears:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def heard(self, process: int) -> dict[str, str]:
-        """All that this process has said meanwhile."""
+    def received_from(self, process: int) -> dict[str, str]:
+        """All variables that this process has sent since the last call."""
         said: dict[str, str] = {}
         with suppress(BlockingIOError):
             while True:
@@ -75,15 +75,15 @@ class _Ears:
 
 
 def start(place: Place, timeout: float, tell: Tell, *, take_over: bool = False) -> Started:
-    """Waits until it serves. If it does not, it is ended again, and another that ran goes on."""
+    """Starts an agent and waits until it serves. If it does not, stops it; a previous agent continues."""
     log = _opened_log(place)
     try:
         begin = os.fstat(log).st_size
-        with _Ears() as ears:
+        with _NotifySocket() as notifications:
             words = [*own_command(place, place.conf_dir), *(["--take-over"] if take_over else [])]
-            process = _begun(words, log, ears.address)
+            process = _begun(words, log, notifications.address)
             try:
-                said = _awaited(process, ears, timeout, tell)
+                said = _awaited(process, notifications, timeout, tell)
                 if said is None:
                     raise _failure(process, place, begin, timeout)
                 found = _answering(place, process)
@@ -99,7 +99,7 @@ def start(place: Place, timeout: float, tell: Tell, *, take_over: bool = False) 
 
 
 def own_command(place: Place, conf_dir: str) -> list[str]:
-    """Not by its name, which may lead to another installation."""
+    """The agent's command line. It does not use the name `netloom`, which may be another installation."""
     return [
         sys.executable, "-P", "-m", "netloom.cli.main", "agent",
         "--state-dir", place.state_dir, "--socket", place.socket, "--conf-dir", conf_dir,
@@ -121,7 +121,7 @@ def _begun(words: list[str], log: int, address: str) -> subprocess.Popen[bytes]:
 
 
 def _opened_log(place: Place) -> int:
-    """To be added to. One that has grown large is put aside, in the place of the one before it."""
+    """Opens the log for appending. Rotates a large one: it replaces the earlier log."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         make_directories(place.state_dir, 0o700)
@@ -129,7 +129,7 @@ def _opened_log(place: Place) -> int:
             found = os.lstat(place.log)
             what = other_than_file(found.st_mode)
             if what is not None:
-                raise _unwritable(place.log, f"it is no file, but {what}")
+                raise _unwritable(place.log, f"it is {what}, not a file")
             if found.st_size > _LOG_MAX:
                 os.rename(place.log, place.earlier_log)
         return os.open(place.log, flags, 0o600)
@@ -139,20 +139,20 @@ def _opened_log(place: Place) -> int:
 
 def _unwritable(log: str, why: str | None) -> OperationFailed:
     return OperationFailed(
-        f"cannot write to {log}: {why}", "mend that, or give another --state-dir", code="log-unwritable"
+        f"cannot write to {log}: {why}", "fix that, or give another --state-dir", code="log-unwritable"
     )
 
 
 def _awaited(
-    process: subprocess.Popen[bytes], ears: _Ears, timeout: float, tell: Tell
+    process: subprocess.Popen[bytes], notifications: _NotifySocket, timeout: float, tell: Tell
 ) -> dict[str, str] | None:
-    """What it said when it was ready; None if it has ended, or the time is over."""
+    """The agent's variables when it was ready; None if it has ended, or after the timeout."""
     started = time.monotonic()
     with _handle(process) as handle:
         while (waited := time.monotonic() - started) <= timeout:
             tell(waited)
-            select.select([ears.fileno(), handle], [], [], min(_LOOK_EVERY, timeout - waited))
-            said = ears.heard(process.pid)
+            select.select([notifications.fileno(), handle], [], [], min(_LOOK_EVERY, timeout - waited))
+            said = notifications.received_from(process.pid)
             if said.get("READY") == "1":
                 return said
             if process.poll() is not None:
@@ -176,11 +176,11 @@ def _answering(place: Place, process: subprocess.Popen[bytes]) -> Running:
         why = str(error)
     else:
         if found is not None:
-            # Who had called before it was ready sees the process that listened then.
+            # A connection from before it was ready shows the process that listened then.
             return found._replace(process=process.pid)
-        why = f"nobody listens at {place.socket}"
+        why = f"no process listens at {place.socket}"
     raise OperationFailed(
-        f"the agent was ready, and does not answer: {why}",
+        f"the agent reported that it is ready, but does not answer: {why}",
         f"look at its log, {place.log}",
         code="agent-silent",
     )
@@ -199,7 +199,7 @@ def _failure(process: subprocess.Popen[bytes], place: Place, begin: int, timeout
     if process.poll() is not None:
         return OperationFailed(
             f"the agent ended at once, {_how(process.returncode)}",
-            f"mend what it says; its log is {place.log}",
+            f"fix the error that it reports; its log is {place.log}",
             code="agent-ended",
             said=_tail(place.log, begin),
         )
@@ -213,13 +213,13 @@ def _failure(process: subprocess.Popen[bytes], place: Place, begin: int, timeout
 
 
 def _refused(place: Place, error: OperationFailed) -> OperationFailed:
-    """What became of the agent that was to be replaced."""
+    """The error, with what became of the agent that was to be replaced."""
     with suppress(AgentError):
         found = running(place)
         if found is not None:
             return OperationFailed(
-                f"version {__version__} cannot follow: {error}. The agent of version {found.info.version} "
-                "goes on, and nothing was changed",
+                f"version {__version__} cannot take over: {error}. The agent of version {found.info.version} "
+                "continues, and nothing was changed",
                 error.advice,
                 code="agent-not-replaced",
                 kind=error.kind,
@@ -233,7 +233,7 @@ def _how(status: int) -> str:
 
 
 def _tail(path: str, begin: int) -> list[str]:
-    """What this agent has said last, and not what those before it have."""
+    """The last lines that this agent logged, without those of earlier agents."""
     try:
         with open(path, "rb") as file:
             file.seek(max(begin, os.fstat(file.fileno()).st_size - 16384))

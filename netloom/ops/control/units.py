@@ -1,4 +1,4 @@
-"""systemd units of the agent: rendered for this installation, found, recognised, and asked about."""
+"""systemd units of the agent: renders them for this installation, finds and recognises them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..install.plugins import write_receipt
 from ..node.install import Receipt, read, receipt, receipt_damage
 from .start import own_command
 
-# What sd_booted(3) looks at.
+# The path that sd_booted(3) checks.
 _BOOTED = "/run/systemd/system"
 _PATIENCE = 120.0
 _LINES = 10
@@ -34,7 +34,7 @@ def require_booted() -> None:
 
 
 def unit_of(process: int) -> str | None:
-    """The service whose main process this is: who ends it, fights with its manager."""
+    """The service whose main process this is. If the process is stopped directly, systemd restarts it."""
     if not is_booted():
         return None
     try:
@@ -53,7 +53,7 @@ def is_known(unit: str) -> bool:
 
 
 def stop(units: Sequence[str]) -> None:
-    """With the sockets that would start them again, which have to be named, too."""
+    """Stops units, and the sockets that would start them again: systemctl needs their names, too."""
     triggers = [it for unit in units for it in (_property(unit, "TriggeredBy") or "").split()]
     systemctl("stop", *dict.fromkeys((*triggers, *units)))
 
@@ -67,7 +67,7 @@ def systemctl(*words: str, said_by: str = "") -> None:
             f"`systemctl {' '.join(words)}` failed with status {done.returncode}",
             f"look at `systemctl status {said_by}` and `journalctl -u {said_by}`"
             if said_by
-            else "do as systemd says, and try again",
+            else "fix what systemd reports, and try again",
             code="systemd-refused",
             said=[*lines, *(_log_of(said_by) if said_by else [])][-_LINES:],
         )
@@ -100,22 +100,22 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 SERVICE, SOCKET = "netloom.service", "netloom.socket"
-# Where an administrator's units are; what a distribution ships is elsewhere.
+# The administrator's units; those of a distribution are elsewhere.
 DIRECTORY = "/etc/systemd/system"
 
 _TEMPLATES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "_units")
-# What systemd makes itself, with the right mode, below these.
+# Settings with which systemd itself creates directories below these, with the right mode.
 _MADE_BY_SYSTEMD = {"/run": "RuntimeDirectory", "/var/lib": "StateDirectory"}
 _SPECIAL = set("\"'\\;")
 
 
 def paths() -> tuple[str, str]:
-    """Of the units, as `netloom up --systemd` installs them. The socket's is first."""
+    """The paths at which `netloom up --systemd` installs the units. The socket is first."""
     return os.path.join(DIRECTORY, SOCKET), os.path.join(DIRECTORY, SERVICE)
 
 
 def rendered(place: Place, command: Sequence[str]) -> Mapping[str, bytes]:
-    """Their contents, by name. The socket is first: whoever calls early waits there."""
+    """The units' contents, by name. The socket is first, so that early calls wait there."""
     values = {
         "@COMMAND@": " ".join(_word(it) for it in command),
         "@SOCKET@": _path(place.socket),
@@ -146,19 +146,19 @@ def _directories(place: Place) -> list[str]:
 
 
 def _path(text: str) -> str:
-    """As a setting of one path takes it: to the end of the line, with % doubled."""
+    """A path as the value of a setting, which ends with the line. Doubles %."""
     if any(not it.isprintable() for it in text) or text != text.strip():
-        raise UsageError(f"{text!r} cannot stand in a unit of systemd", "give a path of plain characters")
+        raise UsageError(f"{text!r} cannot be used in a systemd unit", "give a path of printable characters")
     return text.replace("%", "%%")
 
 
 def _word(text: str) -> str:
-    """As one word of a command, in which $ begins a variable."""
+    """Text as one word of a command, in which $ begins a variable."""
     return _quoted(text.replace("$", "$$"))
 
 
 def _quoted(text: str) -> str:
-    """As one word of several."""
+    """Text as one of several words, in quotes if it needs them."""
     text = _path(text)
     if not text or any(it.isspace() or it in _SPECIAL for it in text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -170,10 +170,10 @@ _COMMAND, _LISTENS = "ExecStart=", "ListenStream="
 
 
 def is_ours(path: str, content: bytes, state_dir: str, known: Receipt) -> bool:
-    """What was written down counts; what a unit says, only where nothing was."""
+    """Whether `netloom up` wrote a unit. The receipt decides; without an entry there, the content does."""
     if path in known.everything:
         return known.is_ours(path, content)
-    if os.path.islink(path):  # we write files
+    if os.path.islink(path):  # we never write links
         return False
     if os.path.basename(path) == SOCKET:
         return _is_socket(content)
@@ -181,16 +181,16 @@ def is_ours(path: str, content: bytes, state_dir: str, known: Receipt) -> bool:
 
 
 def are_left(state_dir: str) -> bool:
-    """Whether the receipt is damaged, and there are units of ours of which it has told."""
+    """Whether the receipt is damaged, and there are units that it must have listed."""
     try:
         is_lost = receipt_damage(state_dir) is not None
-    except OSError:  # something else is in its place, of which others tell
+    except OSError:  # something else is in its place, which is reported elsewhere
         return False
     return is_lost and bool(left(state_dir))
 
 
 def left(state_dir: str) -> Mapping[str, bytes]:
-    """Both units, if they are there and ours by what they say: contents by path. One goes with the other."""
+    """The contents of both units by path, if both exist and we would write them so; else empty."""
     try:
         socket, service = map(read, paths())
     except OSError:
@@ -204,7 +204,7 @@ def left(state_dir: str) -> Mapping[str, bytes]:
 
 
 def write_down(state_dir: str) -> None:
-    """Into a receipt that lacks them, since the one before it was damaged."""
+    """Adds the units to a receipt that lacks them, since it replaced a damaged one."""
     known = receipt(state_dir)
     lacking = {path: it for path, it in left(state_dir).items() if path not in known.everything}
     for path, content in lacking.items():
@@ -214,15 +214,15 @@ def write_down(state_dir: str) -> None:
 
 
 def _written_with(service: bytes, state_dir: str) -> Mapping[str, bytes] | None:
-    """Both units as they are written together with this one; None if it is not as we write it."""
+    """Both units as we write them with this service; None if the service is not as we write it."""
     try:
         command = _command(service.decode())
         _, found, _, socket, _, conf_dir = command[-6:]
         place = Place(found, socket)
         units = rendered(place, command)
-    except (ValueError, UsageError):  # no text, no such line, not so many words, or none that we would write
+    except (ValueError, UsageError):  # not UTF-8, a line or a word too few, or what we never write
         return None
-    # Before a path there may stand what changes how systemd runs it.
+    # A prefix of the path, such as `-`, changes how systemd runs the command.
     is_own = os.path.isabs(command[0]) and [command[0], *own_command(place, conf_dir)[1:]] == command
     return units if is_own and found == state_dir and units[SERVICE] == service else None
 
@@ -236,7 +236,7 @@ def _is_socket(content: bytes) -> bool:
 
 
 def _command(text: str) -> list[str]:
-    """As it was before it was written: see `units`."""
+    """The command line of a unit, without the escapes of `_word`."""
     words = shlex.split(_value(text, _COMMAND))
     return [it.replace("%%", "%").replace("$$", "$") for it in words]
 

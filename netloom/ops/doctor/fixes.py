@@ -19,7 +19,7 @@ from ...api.protocol import AT_A_TIME, Key, RepairRequest
 from ...cni.files import make_directories
 from ..control.asking import ask
 from ..errors import OperationFailed
-from ..install.plugins import install, is_stranger, require_receipt
+from ..install.plugins import install, is_foreign, require_receipt
 from ..node.install import EXECUTABLE, READABLE, NotBuilt, read, receipt, shipped_plugin
 from .host import path_of
 from .services import NETWORKD_CONTENT, NETWORKD_DROP_IN, NM_CONTENT, NM_DROP_IN
@@ -105,7 +105,7 @@ def _switch_on(_: Place, found: Finding) -> None:
 
 
 def _install_plugin(place: Place, found: Finding) -> None:
-    if is_stranger(found.subject, receipt(place.state_dir)):
+    if is_foreign(found.subject, receipt(place.state_dir)):
         raise _LeftAlone(f"{found.subject} is not netloom's plugin")
     _write(place, found.subject, shipped_plugin(), EXECUTABLE)
 

@@ -10,7 +10,7 @@ from ...api.paths import DEFAULT_PLUGIN_DIR, Place, receipt_of
 from ...cni import CNIError, NetworkConfig, load_networks
 from ...kernel import Namespace
 from ..health import networks as networks_health
-from ..install.plugins import is_stranger
+from ..install.plugins import is_foreign
 from ..node.install import (
     PLUGIN,
     NotBuilt,
@@ -148,7 +148,7 @@ def _plugin_at(path: str, shipped: bytes, known: Receipt, everywhere: Collection
         return
     if content is None:
         yield missing(path, everywhere)
-    elif is_stranger(path, known):
+    elif is_foreign(path, known):
         yield Finding(
             code="plugin-foreign",
             subject=path,

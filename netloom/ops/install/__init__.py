@@ -1,1 +1,1 @@
-"""Making a machine a node: the plugin, the agent, the network, step by step."""
+"""Makes a machine a node: the plugin, the agent, the network, step by step."""

@@ -1,4 +1,4 @@
-"""The network's file that `netloom up` writes, and whether one that is there already will do."""
+"""The network's file that `netloom up` writes, and whether an existing one can be kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..node.networks import FILE, Copy, check_network, is_sound, node_networks, 
 
 
 class NetworkOptions(Struct, frozen=True, kw_only=True):
-    """A network's values. One that is None was not given: it stays as it is, or becomes the default."""
+    """Options of a network. None was not given: the value stays as it is, or becomes the default."""
 
     network: str | None = None
     pools: tuple[str, ...] | None = None
@@ -43,7 +43,7 @@ class NodeOptions(Struct, frozen=True, kw_only=True):
 
 
 class AgentAccess(NamedTuple):
-    """What only the agent's own code can do, given by the command, which may import it.
+    """Functions that need the agent's own code, which only the command may import.
 
     `require_readable` raises `JournalError` if this version cannot read the journal at a path.
     `replace_agent` ends the agent that runs once its second argument has put another socket in its place; it
@@ -64,7 +64,7 @@ DEFAULT_POOLS = ("10.78.0.0/16", "fd78::/64")
 # podman replaces the capabilities of a plugin that does not declare `ips`.
 CAPABILITIES = ("ips", "mac", "dns", "portMappings", "bandwidth")
 
-# All that we write.
+# All keys that we write.
 _TOP = {"cniVersion", "name", "plugins"}
 _PLUGIN = {"type", "pools", "capabilities", "mtu", "ipMasq"}
 _POOL = {"cidr"}
@@ -72,7 +72,7 @@ _POOL = {"cidr"}
 _UPLINK = "that of the host's default route"
 _TAKES = {
     "network": "--network takes a name of letters, digits, `_`, `.` and `-`",
-    "pools": "--pool takes a range such as 10.20.0.0/16 or fd20::/64, of which no two overlap",
+    "pools": "--pool takes a CIDR range such as 10.20.0.0/16 or fd20::/64; ranges must not overlap",
     "mtu": "--mtu takes 0, or 576 to 65535, and with an IPv6 pool at least 1280",
 }
 
@@ -81,16 +81,15 @@ _NOTHING = NetworkOptions()
 
 
 class _NotOurs(CNIError):
-    """A network, and one that netloom has no part in."""
+    """A valid network without netloom's plugin."""
 
 
 class Decision(Struct, frozen=True):
-    """Which content the file is to have, and the network's values. Of somebody else's, it is what it has.
+    """The content that the file is to have, and the network's values. A foreign file keeps its content.
 
-    `dropped` are pools that the file has now, and of whose family there is none any more; `lost` are keys and
-    plugins that somebody has put into it, and that go. `new` are pools that the file does not have yet.
-    `is_restored`: the file was missing or broken, and the node's copy of it is written again. `before` is the
-    name that the network had.
+    `dropped` are pools in the file now, of a family that no new pool has; `lost` are keys and plugins that a
+    user added, and that are removed. `new` are pools that the file does not have yet. `is_restored`: the file
+    was missing or broken, and the node's copy of it is written again. `before` is the network's old name.
     """
 
     path: str
@@ -113,7 +112,7 @@ def decide(
     default_pools: tuple[str, ...] = DEFAULT_POOLS,
     copy: Copy | None = None,
 ) -> Decision:
-    """Changes nothing. Raises if somebody else's file is in the way, or an option is wrong.
+    """Decides what to write, and changes nothing. Raises if a foreign file is there, or an option is wrong.
 
     `copy` is the node's copy of its network's file, from which a missing one is restored.
     """
@@ -127,7 +126,7 @@ def decide(
         before = read(path)
     except OSError as cause:
         raise OperationFailed(
-            f"{path}: {cause.strerror}", "mend it or move it away", code="network-file-unreadable"
+            f"{path}: {cause.strerror}", "fix it or move it away", code="network-file-unreadable"
         ) from None
     if before is None:
         return _written(path, given, defaults) if copy is None else _restored(path, given, copy)
@@ -139,30 +138,30 @@ def decide(
         values, differences, broken = NetworkOptions(), [str(error)], ""
     except CNIError as error:
         values, differences, broken = NetworkOptions(), [], str(error)
-    # What stands there to the letter as we would write it is ours, also if that was not written down.
+    # A file that is exactly as we would write it is ours, even if the receipt does not list it.
     if values.network and (known.is_ours(path, before) or before == _rendered(values)):
         if given.network not in (None, values.network) and not force:
             raise OperationFailed(
-                f"{path} is the network {values.network}, and containers on it are deleted by that name",
-                f"write a file of its own for {given.network}: a copy of this one, with that name and other "
-                f"pools, such as {directory}/20-{given.network}.conflist; or rename this one with --force",
+                f"{path} is the network {values.network}, and runtimes delete its containers by that name",
+                f"write another file for {given.network}: a copy of this one with that name and other pools, "
+                f"such as {directory}/20-{given.network}.conflist; or rename this network with --force",
                 code="network-renamed",
                 kind="configuration",
             )
-        return replace(_noting_what_goes(_written(path, given, values), values), before=values.network)
+        return replace(_noting_dropped(_written(path, given, values), values), before=values.network)
     if not differences and not broken:
         return Decision(path, before, values, is_ours=False)
     if force:
-        # A file that works says itself what somebody wants to be rid of; of any other, the copy is the best.
+        # The user wants to replace a file that works; a broken one is best restored from the copy.
         use_copy = copy is not None and copy.path == path and values.network is None
         decision = _restored(path, given, copy) if copy and use_copy else _written(path, given, defaults)
         lost = tuple(it for it in _by_hand(before) if it not in _by_hand(decision.content))
         name = values.network or decision.before
-        return replace(_noting_what_goes(decision, values), lost=lost, before=name)
+        return replace(_noting_dropped(decision, values), lost=lost, before=name)
     if broken:
         raise OperationFailed(
             f"{path} cannot work: {broken}",
-            "mend that file (`netloom cni validate` checks it), or replace it: --force writes the last copy "
+            "fix that file (`netloom cni validate` checks it), or replace it: --force writes the last copy "
             "that worked, or a new network with the --pool and other options that you give",
             code="network-broken",
             kind="configuration",
@@ -171,14 +170,14 @@ def decide(
         f"{path} was not written by `netloom up`, or was changed since: {'; '.join(differences)}",
         "replace it with --force, or move it away"
         if given == _NOTHING
-        else "change that file, leave the options out that differ, or replace it with --force",
+        else "change that file, leave out the options that differ, or replace it with --force",
         code="network-file-foreign",
         kind="configuration",
     )
 
 
 def _place(directory: str, name: str, known: Receipt, copy: Copy | None) -> str:
-    """Where the network's file is. Somebody may have renamed it, to have it sort elsewhere."""
+    """Where the network's file is. A user may have renamed it to change the order of networks."""
     path = os.path.join(directory, FILE)
     if os.path.lexists(path):
         return path
@@ -192,7 +191,7 @@ def _place(directory: str, name: str, known: Receipt, copy: Copy | None) -> str:
 
 
 def _was_written(path: str, known: Receipt) -> bool:
-    """By `netloom up`, wherever it was then."""
+    """Whether `netloom up` wrote a file, here or under another path."""
     try:
         content = read(path)
     except OSError:
@@ -201,7 +200,7 @@ def _was_written(path: str, known: Receipt) -> bool:
 
 
 def is_as_written(content: bytes) -> bool:
-    """Whether a file stands there to the letter as `netloom up` would write it."""
+    """Whether a file is exactly as `netloom up` would write it."""
     try:
         return content == _rendered(values_of(content))
     except CNIError:
@@ -209,7 +208,7 @@ def is_as_written(content: bytes) -> bool:
 
 
 def _checked(given: NetworkOptions, defaults: NetworkOptions) -> NetworkOptions:
-    """With pools spelled as they are shown. Judged by what judges every ADD."""
+    """The options with normalised pools, checked as every ADD checks them."""
     try:
         pools = given.pools and tuple(it.cidr for it in parse_pools([PoolConfig(it) for it in given.pools]))
         checked = replace(given, pools=pools)
@@ -221,7 +220,7 @@ def _checked(given: NetworkOptions, defaults: NetworkOptions) -> NetworkOptions:
 
 
 def _written(path: str, given: NetworkOptions, before: NetworkOptions) -> Decision:
-    """`before` is what the file says, or what is the default where there is none."""
+    """A decision to write the file. `before` are the file's values, or the defaults without a file."""
     values = NetworkOptions(
         network=given.network or before.network,
         pools=given.pools or before.pools,
@@ -236,7 +235,7 @@ def _written(path: str, given: NetworkOptions, before: NetworkOptions) -> Decisi
 
 
 def _restored(path: str, given: NetworkOptions, copy: Copy) -> Decision:
-    """As the node had it, to the letter; what was asked for is changed in it."""
+    """A decision to write the node's copy exactly, changed only by the given options."""
     content = copy.content.encode()
     before = values_of(content)
     if _differences(before, given):
@@ -244,11 +243,11 @@ def _restored(path: str, given: NetworkOptions, copy: Copy) -> Decision:
     values = values_of(content)
     new = tuple(it for it in values.pools or () if it not in (before.pools or ()))
     restored = Decision(path, content, values, new=new, is_restored=True, before=copy.name)
-    return _noting_what_goes(restored, before)
+    return _noting_dropped(restored, before)
 
 
 def _changed(content: bytes, given: NetworkOptions) -> bytes:
-    """The same file with other values: whatever else it says stays."""
+    """The same file with other values. Everything else in it stays."""
     document = msgspec.json.decode(content, type=dict[str, Any])
     plugin = next(it for it in document["plugins"] if it.get("type") == "netloom")
     if given.network is not None:
@@ -266,8 +265,8 @@ def _changed(content: bytes, given: NetworkOptions) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
-def _noting_what_goes(decision: Decision, before: NetworkOptions) -> Decision:
-    """Pools are replaced as a whole: whoever names one of IPv4 alone gives up IPv6, and may not know."""
+def _noting_dropped(decision: Decision, before: NetworkOptions) -> Decision:
+    """Adds the dropped pools. Pools are replaced as a whole: an IPv4 pool alone also drops the IPv6 pool."""
     left = {_family(pool) for pool in decision.values.pools or ()}
     dropped = tuple(pool for pool in before.pools or () if _family(pool) not in left)
     new = tuple(pool for pool in decision.new if pool not in (before.pools or ()))
@@ -275,7 +274,7 @@ def _noting_what_goes(decision: Decision, before: NetworkOptions) -> Decision:
 
 
 def _by_hand(content: bytes) -> tuple[str, ...]:
-    """What a file says that `_rendered` has no word for. Of one that cannot be read, nobody knows."""
+    """Keys and plugins of a file that `_rendered` never writes; empty if the file cannot be parsed."""
     try:
         config = parse_network(content)
         top = msgspec.json.decode(content, type=dict[str, Any])
@@ -315,7 +314,7 @@ def _rendered(values: NetworkOptions) -> bytes:
 
 
 def values_of(content: bytes) -> NetworkOptions:
-    """What a file says. Raises a `CNIError` if it says nothing of a network of ours."""
+    """The values in a network's file. Raises a `CNIError` if it is not a valid netloom network."""
     config = parse_network(content)
     plugin = plugin_of(config)
     if plugin is None:

@@ -21,24 +21,24 @@ from .conflist import DEFAULT_POOLS, Decision
 
 
 def require_nameable(conf_dir: str) -> None:
-    """What is written is written down, too: receipts are JSON, which is text."""
+    """Refuses a path that is not UTF-8: the receipt, which is JSON, could not list it."""
     try:
         conf_dir.encode()
     except UnicodeEncodeError:
         raise UsageError(
-            "--conf-dir: its path is not UTF-8, and cannot be written down",
+            "--conf-dir: its path is not UTF-8, so the receipt cannot list it",
             "give a directory whose path is UTF-8",
         ) from None
 
 
 def require_library() -> None:
-    """Raises `LibraryMissing`, which names the package. An agent would say so in its log, and end."""
+    """Raises `LibraryMissing`, which names the package. An agent would only log it, and end."""
     with Namespace.own() as host:
         _ = host.nft
 
 
 def require_trusted(place: Place) -> None:
-    """The directories of state and socket: where others could change one, nothing is written to it."""
+    """Refuses directories of state and socket that other users could change."""
     from ...api import paths
 
     try:
@@ -51,9 +51,9 @@ def require_trusted(place: Place) -> None:
 
 
 def require_own_node(state_dir: str, *, adopts: bool) -> list[str]:
-    """Two agents on one host would each take the other's links and rules for leftovers.
+    """Refuses the host of another agent: each would take the other's links and rules for leaks.
 
-    Warnings, if the node was another agent's and is adopted.
+    Returns warnings if the node was another agent's and is adopted.
     """
     with Namespace.own() as host:
         another = another_at(host, state_dir, identity_of(journal_of(state_dir)))
@@ -75,7 +75,7 @@ def make_state_dir(path: str) -> None:
         make_directories(path, 0o700)
     except OSError as cause:
         raise OperationFailed(
-            f"cannot make {path}: {cause.strerror}", "give another --state-dir", code="file-unwritable"
+            f"cannot create {path}: {cause.strerror}", "give another --state-dir", code="file-unwritable"
         ) from None
 
 
@@ -90,15 +90,15 @@ def require_plugin() -> bytes:
         ) from None
 
 
-# Private addresses, and in which steps they are searched for a range that is free.
+# Private ranges, and the prefix length of the steps in which they are searched for a free range.
 _PRIVATE = {"10.0.0.0/8": 16, "172.16.0.0/12": 16, "192.168.0.0/16": 24, "100.64.0.0/10": 16, "fd70::/12": 16}
 
 
 def usable_default_pools(mtu: int | None, *, force: bool) -> tuple[str, ...]:
-    """On a host without IPv6, the IPv4 pool alone: an attachment has an address of every family or fails.
+    """The default pools that this host can use. Without IPv6, only the IPv4 pool: an attachment gets an
+    address of every family or fails.
 
-    A default that overlaps a network that the host is connected to gives way to a range that is free, if
-    there is one, but not with `force`.
+    A free range, if there is one, replaces a default that overlaps a network of the host; not with `force`.
     """
     pools = DEFAULT_POOLS if lack_of(DEFAULT_POOLS, mtu) is None else DEFAULT_POOLS[:1]
     networks = [] if force else pools_health.host_networks()
@@ -109,21 +109,21 @@ def usable_default_pools(mtu: int | None, *, force: bool) -> tuple[str, ...]:
 
 
 def lack_of(cidrs: Iterable[str], mtu: int | None) -> Lack | None:
-    """Why containers can have no addresses of these pools on this host."""
+    """Why containers on this host cannot have addresses of these pools; None if they can."""
     return _host().lacks(_parsed(cidrs), mtu)
 
 
 def require_pools_fit(decision: Decision, mtu: int | None) -> None:
     """Raises if a pool that is not in the network's file yet cannot work, or is in use beside this host.
 
-    A pool that is there already is kept: containers have its addresses. The warnings tell of it.
+    A pool that is in the file already is kept: containers have its addresses. The warnings report it.
     """
     lacking = lack_of(decision.new, decision.values.mtu or mtu)
     if lacking is not None:
         others = [it for it in decision.values.pools or () if ":" not in it] or [DEFAULT_POOLS[0]]
         raise OperationFailed(
             lacking.text,
-            f"{lacking.next}: `netloom up {_options(others)}`; --force writes the network all the same",
+            f"{lacking.next}: `netloom up {_options(others)}`; --force writes the network anyway",
             code="host-lacks",
             kind="configuration",
         )
@@ -135,7 +135,7 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
         such = f"such as `netloom up {_options(fitting)}`" if fitting else "with `netloom up --pool CIDR`"
         raise OperationFailed(
             "; ".join(it.text for it in pools_health.overlaps(found, connected)),
-            f"choose another pool, {such}; if these addresses are set aside for containers there, use "
+            f"choose another pool, {such}; if these addresses are reserved for containers there, use "
             f"`netloom up {_options(decision.values.pools or ())} --force`",
             code="pool-overlap",
             kind="configuration",
@@ -143,7 +143,7 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
 
 
 def _fitting(cidrs: Iterable[str], networks: Sequence[pools_health.HostNetwork]) -> list[str]:
-    """These pools; in the place of each that overlaps a network of the host, a private one of its size.
+    """These pools, with a free private range of its size for each that overlaps a network of the host.
 
     Empty if there is no free range for one of them.
     """
@@ -162,7 +162,7 @@ def _fitting(cidrs: Iterable[str], networks: Sequence[pools_health.HostNetwork])
 
 
 def _free(pool: Pool, networks: Sequence[pools_health.HostNetwork], others: Sequence[Pool]) -> Iterator[Pool]:
-    """Private pools of its size, from the default one on."""
+    """Free private ranges of a pool's size, beginning with the default pool."""
     default = next(it for it in _parsed(DEFAULT_POOLS) if it.family == pool.family)
     ips: list[int] = []
     for block, step in zip(_parsed(_PRIVATE), _PRIVATE.values(), strict=True):

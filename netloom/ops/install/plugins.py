@@ -1,4 +1,4 @@
-"""The plugin's part of `netloom up`: where it belongs, and the receipt of what was installed."""
+"""The plugin's part of `netloom up`: where it is installed, and the receipt of what was installed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from ..node.install import (
 
 
 def require_receipt(state_dir: str) -> str | None:
-    """What is wrong with it, if another can take its place. Raises if none can."""
+    """What is wrong with the receipt, if a new one can replace it. Raises if it cannot."""
     path = receipt_of(state_dir)
     try:
         damage = receipt_damage(state_dir)
     except OSError as cause:
         raise OperationFailed(
             f"cannot read {path}: {cause.strerror}; nothing was done",
-            "it tells which files are netloom's: look at what is in its place, and move it away",
+            "it lists netloom's files: look at what is in its place, and move it away",
             code="receipt-unreadable",
         ) from None
     return None if damage is None else f"{path} is damaged ({damage})"
@@ -47,8 +47,9 @@ def warnings_of_damage(damage: str | None) -> list[str]:
     if damage is None:
         return []
     return [
-        f"{damage}, so what earlier runs have installed is not known; a new one was written, which has what "
-        "is listed here: if the plugin is needed elsewhere, too, give each --plugin-dir once more"
+        f"{damage}, so netloom does not know what earlier runs installed; it wrote a new one with what is "
+        "listed here: if the plugin is needed elsewhere, too, run `netloom up --plugin-dir DIR` for each "
+        "directory"
     ]
 
 
@@ -62,15 +63,15 @@ def write_receipt(state_dir: str, kept: Receipt) -> None:
 def unwritable_state(state_dir: str, cause: OSError) -> OperationFailed:
     return OperationFailed(
         f"cannot write {cause.filename or state_dir}: {cause.strerror}",
-        "look at the state directory: its permissions, and space on its disk",
+        "check the state directory: its permissions, and free space on its disk",
         code="file-unwritable",
     )
 
 
 def install(state_dir: str, path: str, content: bytes, mode: int) -> Put:
-    """Writes a file, and writes it down before and after: a run that is cut off leaves no unknown file.
+    """Writes a file, and records it before and after, so that an interrupted run leaves no unknown file.
 
-    OSError says why the file itself could not be written.
+    Raises OSError if the file itself could not be written.
     """
     before = receipt(state_dir)
     missing = missing_directories(path)
@@ -93,9 +94,9 @@ def install(state_dir: str, path: str, content: bytes, mode: int) -> Put:
 
 
 def restore(state_dir: str, path: str, content: bytes, mode: int) -> Put:
-    """Writes a file as somebody had changed it. It stays theirs: only directories that it needs are ours.
+    """Restores a file that a user had changed. It stays the user's: only new directories for it are ours.
 
-    OSError says why the file itself could not be written.
+    Raises OSError if the file itself could not be written.
     """
     known, missing = receipt(state_dir), missing_directories(path)
     if missing:
@@ -104,48 +105,48 @@ def restore(state_dir: str, path: str, content: bytes, mode: int) -> Put:
 
 
 class FailedPlace(Struct, frozen=True):
-    """A place of an earlier run at which the plugin could not be brought up to date."""
+    """A path of an earlier run at which the plugin could not be updated."""
 
     path: Annotated[str, Meta(description="where it should be")]
-    error: Annotated[str, Meta(description="what was in the way")]
+    error: Annotated[str, Meta(description="why it could not be written")]
     next: Annotated[str, Meta(description="what to do about it")]
 
 
 class UnwritableFile(OperationFailed):
-    """A file that the command has to write could not be."""
+    """A file that the command must write could not be written."""
 
     def __init__(self, path: str, cause: OSError) -> None:
         super().__init__(
             f"cannot write {printable_line(cause.filename or path)}: {cause.strerror}",
-            "look at the path: its permissions, what is in its place, and space on its disk",
+            "check the path: its permissions, what is in its place, and free space on its disk",
             code="file-unwritable",
         )
 
 
 def plugin_paths(given: str | None, known: Receipt) -> list[str]:
-    """The place that is asked for first, then those of earlier runs whose directories are still there."""
+    """The requested path first, then those of earlier runs whose directories still exist."""
     earlier = [path for path in known.plugins if os.path.isdir(os.path.dirname(path))]
     asked = [] if given is None else [os.path.join(given, PLUGIN)]
     return list(dict.fromkeys([*asked, *earlier])) or [os.path.join(DEFAULT_PLUGIN_DIR, PLUGIN)]
 
 
-def is_stranger(path: str, known: Receipt) -> bool:
-    """Whether somebody else's file is in the plugin's place. A link is replaced, not followed."""
+def is_foreign(path: str, known: Receipt) -> bool:
+    """Whether a foreign file is in the plugin's place. A link is replaced, not followed."""
     if path in known.files or os.path.islink(path):
         return False
     try:
         there = read(path)
-    except OSError:  # whoever writes it says what is wrong
+    except OSError:  # writing it reports the error
         return False
     return there is not None and not is_plugin(there)
 
 
-def require_no_stranger(given: str | None, known: Receipt) -> None:
-    """Raises if the plugin would take the place of somebody else's file."""
+def require_no_foreign_file(given: str | None, known: Receipt) -> None:
+    """Raises if the plugin would replace a foreign file."""
     path = plugin_paths(given, known)[0]
-    if is_stranger(path, known):
+    if is_foreign(path, known):
         raise OperationFailed(
-            f"{printable_line(path)} is no plugin of netloom, and `netloom up` did not put it there; nothing "
+            f"{printable_line(path)} is not netloom's plugin, and `netloom up` did not install it; nothing "
             "was done",
             "move it away, give another --plugin-dir, or replace it with --force",
             code="plugin-foreign",
@@ -156,7 +157,7 @@ def require_no_stranger(given: str | None, known: Receipt) -> None:
 def install_everywhere(
     given: str | None, state_dir: str, put: Callable[[str], Put]
 ) -> tuple[dict[str, Put | Literal["failed"]], list[FailedPlace]]:
-    """What became of the plugin at each place. Raises if it cannot be where it was asked for."""
+    """Installs the plugin at each path. Returns the results. Raises if that fails at the requested path."""
     known = receipt(state_dir)
     done: dict[str, Put | Literal["failed"]] = {}
     failed: list[FailedPlace] = []
@@ -173,31 +174,28 @@ def install_everywhere(
 
 def _remedy(path: str, state_dir: str) -> str:
     return (
-        "mend that, or move away what is in its place, and run `netloom up` again; if no runtime looks there "
-        f"any more, remove {os.path.dirname(path)}, or take {path} out of {receipt_of(state_dir)}, and it "
-        "is looked after no more"
+        "fix that, or move away what is in its place, and run `netloom up` again; if no runtime uses that "
+        f"directory any more, remove {os.path.dirname(path)}, or remove {path} from {receipt_of(state_dir)}"
     )
 
 
 def forget_lost(state_dir: str) -> list[str]:
-    """Places whose directories somebody has removed are looked after no more. A word on each."""
+    """Forgets installed plugins whose directories were removed. Returns a warning for each."""
     known = receipt(state_dir)
     lost = [path for path in known.plugins if not os.path.isdir(os.path.dirname(path))]
     if lost:
         write_receipt(state_dir, known.forgetting(lost))
-    return [_word_on(os.path.dirname(path)) for path in lost]
+    return [_lost_warning(os.path.dirname(path)) for path in lost]
 
 
-def _word_on(directory: str) -> str:
+def _lost_warning(directory: str) -> str:
     again = f"`netloom up --plugin-dir {directory}` installs it again"
     if not os.path.lexists(directory):
-        what = "gone"
+        what = "missing"
     else:
         again = f"move that away, and {again}"
-        what = (
-            "a link that leads to no directory" if os.path.islink(directory) else "a file now, no directory"
-        )
+        what = "a link that leads to no directory" if os.path.islink(directory) else "a file, not a directory"
     return (
-        f"{directory} is {what}, and with it went the plugin that was installed there; it is looked after no "
-        f"more ({again})"
+        f"{directory} is {what}, and the plugin that was installed there is lost; netloom no longer updates "
+        f"it ({again})"
     )

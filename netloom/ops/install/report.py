@@ -1,4 +1,4 @@
-"""What `netloom up` reports: a document, with warnings about the host."""
+"""The report of `netloom up`, with warnings about the host."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Configured: TypeAlias = Put | Literal["restored", "renamed"]
 
 
 class FilePart(Struct, frozen=True):
-    """What became of a file."""
+    """What was done to a file."""
 
-    change: Annotated[Put, Meta(description="`kept`: it was there and right")]
+    change: Annotated[Put, Meta(description="`kept`: it was correct already")]
     path: Annotated[str, Meta(description="where it is")]
 
 
 class PluginPart(Struct, frozen=True):
-    """What became of the plugin at one place."""
+    """What was done to the plugin at one path."""
 
     change: Annotated[
         Put | Literal["failed"],
-        Meta(description="`kept`: it was there and right; `failed`: it is as it was, and `failed` says why"),
+        Meta(description="`kept`: it was correct already; `failed`: it is unchanged, and `failed` says why"),
     ]
     path: Annotated[str, Meta(description="where it is")]
 
@@ -51,24 +51,24 @@ class NetworkPart(
     kw_only=True,
     rename={"masquerade": "ipMasq", "cni_version": "cniVersion", "is_kept": "keep"},
 ):
-    """What became of the network's file, and what it says."""
+    """What was done to the network's file, and its content."""
 
     change: Annotated[
         Configured,
         Meta(
-            description="`kept`: it was there and right, or is somebody else's; `restored`: it was missing "
-            "or broken, and is again as this node had it; `renamed`: the same, with the name that was "
-            "asked for"
+            description="`kept`: it was correct already, or is not netloom's; `restored`: it was missing or "
+            "broken, and was written again from this node's copy; `renamed`: the same, with the new name "
+            "that was given"
         ),
     ]
     path: Annotated[str, Meta(description="where it is")]
     name: Annotated[str | None, Meta(description="the network's name")]
     pools: Annotated[tuple[str, ...], Meta(description="addresses for containers")]
-    mtu: Annotated[int | None, Meta(description="of every link; null: what the default route's has")]
+    mtu: Annotated[int | None, Meta(description="MTU of every link; null: that of the default route's link")]
     masquerade: Annotated[
-        bool | None, Meta(description="whether what leaves the pools gets the host's address")
+        bool | None, Meta(description="whether traffic that leaves the pools is masqueraded")
     ]
-    cni_version: Annotated[str | None, Meta(description="of the configuration")]
+    cni_version: Annotated[str | None, Meta(description="CNI version of the configuration")]
     is_kept: Annotated[bool, Meta(description="whether the agent restores the file")] = False
 
 
@@ -77,19 +77,19 @@ class UpReport(Struct, frozen=True, kw_only=True):
 
     plugin: Annotated[PluginPart, Meta(description="the executable that runtimes call")]
     elsewhere: Annotated[
-        tuple[PluginPart, ...], Meta(description="the same, wherever else an earlier run has installed it")
+        tuple[PluginPart, ...], Meta(description="the same, at other paths where earlier runs installed it")
     ] = ()
     failed: Annotated[
-        tuple[FailedPlace, ...], Meta(description="places of earlier runs at which it could not be written")
+        tuple[FailedPlace, ...], Meta(description="paths of earlier runs at which it could not be written")
     ] = ()
     agent: Annotated[AgentPart, Meta(description="the process that serves it")]
     network: Annotated[NetworkPart, Meta(description="the configuration that runtimes read")]
     restored: Annotated[
         tuple[NetworkPart, ...],
-        Meta(description="other networks with attachments whose files were missing, and are there again"),
+        Meta(description="other networks with attachments whose files were missing, and were written again"),
     ] = ()
-    units: Annotated[tuple[FilePart, ...], Meta(description="of systemd, if it runs the agent")] = ()
-    warnings: Annotated[tuple[str, ...], Meta(description="what works, and may not be what was meant")] = ()
+    units: Annotated[tuple[FilePart, ...], Meta(description="systemd's units, if it runs the agent")] = ()
+    warnings: Annotated[tuple[str, ...], Meta(description="what works, but may not be intended")] = ()
 
     @property
     def is_as_it_was(self) -> bool:
@@ -116,9 +116,9 @@ def warnings_of(options: NodeOptions, agent: AgentPart, wrote: Decision) -> list
 
 
 def obstacles_of(options: NodeOptions) -> list[str]:
-    """Why nothing can be attached now, although everything is installed: as `netloom status` has it.
+    """Why nothing can be attached although everything is installed, as `netloom status` reports it.
 
-    And how many links are not in the journal, with the copy that knows them, if netloom has kept one.
+    Also warns of links that are not in the journal, with a copy that has them, if netloom kept one.
     """
     found = report(options.place)
     copies = [f"{it.text}; {it.next}" for it in found.findings if it.code == "journal-restorable"]
@@ -128,7 +128,7 @@ def obstacles_of(options: NodeOptions) -> list[str]:
 def _of_orphans(options: NodeOptions) -> list[str]:
     try:
         return warnings_of_links(options.place)
-    except OperationFailed:  # of a journal that cannot be read, the report tells
+    except OperationFailed:  # the report has the error of an unreadable journal
         return []
 
 
@@ -136,8 +136,8 @@ def _of_agent(options: NodeOptions, agent: AgentPart) -> list[str]:
     warnings = []
     if agent.change == "none":
         warnings.append(
-            f"no agent answers at {options.place.socket}: nothing can be attached until one runs; a service "
-            "manager starts it with `netloom agent`, or `netloom up` without --no-agent does"
+            f"no agent answers at {options.place.socket}: nothing can be attached until one runs; start it "
+            "with `netloom agent` from a service manager, or with `netloom up` without --no-agent"
         )
     elif agent.version != __version__:
         instead = f"; `systemctl restart {agent.unit}` starts this one" if agent.unit else ""
@@ -145,7 +145,7 @@ def _of_agent(options: NodeOptions, agent: AgentPart) -> list[str]:
     if options.place.socket != default_socket():
         warnings.append(
             f"the plugin looks for the agent at {DEFAULT_SOCKET}: "
-            f"give your runtime NETLOOM_SOCKET={options.place.socket}"
+            f"set NETLOOM_SOCKET={options.place.socket} for your runtime"
         )
     return warnings
 
@@ -156,20 +156,20 @@ def _of_order(path: str) -> list[str]:
 
 
 def _of_version(options: NodeOptions, wrote: Decision) -> list[str]:
-    """Of one that was asked for: what a runtime says that does not know it names no cause."""
+    """Warns of a new version that was asked for: errors of runtimes that do not know it name no cause."""
     version = options.network.cni_version
     if version is None or parse(version) <= parse(DEFAULT_VERSION) or version != wrote.values.cni_version:
         return []
     return [
         f"cniVersion {version} is too new for podman 4 and for containerd before 2.0, which know "
-        f"{DEFAULT_VERSION} at most; `netloom up --cni-version {DEFAULT_VERSION}` takes it back"
+        f"{DEFAULT_VERSION} at most; `netloom up --cni-version {DEFAULT_VERSION}` reverts it"
     ]
 
 
 def _of_keys(wrote: Decision) -> list[str]:
     if not wrote.lost:
         return []
-    return [f"the file that was replaced had what `netloom up` does not write: {', '.join(wrote.lost)}"]
+    return [f"the replaced file had what `netloom up` does not write: {', '.join(wrote.lost)}"]
 
 
 def _of_families(wrote: Decision) -> list[str]:
@@ -178,13 +178,13 @@ def _of_families(wrote: Decision) -> list[str]:
     family = "IPv6" if ":" in wrote.dropped[0] else "IPv4"
     options = " ".join(f"--pool {pool}" for pool in (*(wrote.values.pools or ()), *wrote.dropped))
     return [
-        f"the network gives no {family} addresses any more, as it did from {', '.join(wrote.dropped)}: "
-        f"pools that are given replace all that there were; `netloom up {options}` keeps both families"
+        f"the network no longer gives {family} addresses, as it did from {', '.join(wrote.dropped)}: --pool "
+        f"replaces all previous pools; `netloom up {options}` keeps both families"
     ]
 
 
 def _of_missing_ipv6(options: NodeOptions, wrote: Decision) -> list[str]:
-    """Of the default network of a host that had no IPv6 when its file was written."""
+    """Warns of a default network whose file was written when the host had no IPv6."""
     ipv4_only = DEFAULT_POOLS[:1]
     if (
         options.network.pools is not None
@@ -197,17 +197,17 @@ def _of_missing_ipv6(options: NodeOptions, wrote: Decision) -> list[str]:
     both = f"`netloom up {' '.join(f'--pool {it}' for it in DEFAULT_POOLS)}`"
     if lacking is None:
         return [
-            f"network {wrote.values.network} has no IPv6 pool, and this host has IPv6: {both} adds one; "
-            f"`netloom up --pool {ipv4_only[0]}` says that IPv4 alone is meant"
+            f"network {wrote.values.network} has no IPv6 pool, but this host has IPv6: {both} adds one; "
+            f"`netloom up --pool {ipv4_only[0]}` confirms that you want only IPv4"
         ]
     return [
-        f"network {wrote.values.network} has the IPv4 pool {ipv4_only[0]} only: {lacking.text}; once the "
+        f"network {wrote.values.network} has only the IPv4 pool {ipv4_only[0]}: {lacking.text}; once the "
         f"host has IPv6, {both} adds the IPv6 pool"
     ]
 
 
 def _of_other_defaults(options: NodeOptions, wrote: Decision) -> list[str]:
-    """Of a new network, if the host is connected to a network that overlaps a default pool."""
+    """Warns if a new network has other pools, since the host's networks overlap a default pool."""
     if options.network.pools is not None or not set(wrote.new) - set(DEFAULT_POOLS):
         return []
     pools = wrote.values.pools or ()
@@ -220,15 +220,15 @@ def _of_other_defaults(options: NodeOptions, wrote: Decision) -> list[str]:
 
 
 def _of_name(options: NodeOptions, wrote: Decision) -> list[str]:
-    """Runtimes delete containers by the name that the network had when they were attached."""
+    """Warns of a new name: runtimes delete containers by the name that the network had at their ADD."""
     name = wrote.values.network
     count = networks_attached_of(options.place)[wrote.before] if wrote.before not in ("", name) else 0
     if not count:
         return []
     containers = "1 attachment has" if count == 1 else f"{count} attachments have"
     return [
-        f"{containers} the network's old name, {wrote.before}, and runtimes may not find it to delete them: "
-        f"delete the containers, or go back with `netloom up --network {wrote.before} --force`"
+        f"{containers} the network's old name, {wrote.before}, and runtimes may be unable to delete them: "
+        f"delete the containers, or revert with `netloom up --network {wrote.before} --force`"
     ]
 
 

@@ -1,4 +1,4 @@
-"""The agent's part of `netloom up`: a systemd unit where systemd runs, else a process."""
+"""The agent's part of `netloom up`: a systemd unit with --systemd, else a process in the background."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .conflist import AgentAccess, NodeOptions
 
 
 def is_used(state_dir: str) -> bool:
-    """Whether an earlier `netloom up --systemd` has made this machine's systemd run the agent."""
+    """Whether an earlier `netloom up --systemd` made systemd run the agent."""
     if not is_booted():
         return False
     known = receipt(state_dir).files
@@ -33,13 +33,13 @@ def is_used(state_dir: str) -> bool:
 
 
 def judge(place: Place, found: Running | None, access: AgentAccess, *, force: bool) -> None:
-    """Raises, before anything is changed, if systemd cannot run the agent, or somebody else decides of it."""
+    """Raises, before anything is changed, if systemd cannot run the agent, or another unit runs it."""
     require_booted()
     unit = None if found is None else unit_of(process_of(found))
     if unit not in (None, SERVICE):
         raise OperationFailed(
-            f"the agent that runs belongs to {unit}, which somebody else has set up; nothing was done",
-            f"`systemctl disable --now {unit}` first; or leave it so, and give --no-agent",
+            f"the running agent belongs to {unit}, which `netloom up` did not write; nothing was done",
+            f"run `systemctl disable --now {unit}` first; or keep that unit, and give --no-agent",
             code="agent-of-other-unit",
         )
     if not force:
@@ -57,14 +57,17 @@ def by_systemd(
     put: Callable[[str, bytes], Put],
     access: AgentAccess,
 ) -> tuple[AgentPart, dict[str, Put]]:
-    """What became of the agent, and of each unit. `contents` are theirs, by name."""
+    """Makes systemd run the agent. Returns what was done to the agent and to each unit.
+
+    `contents` are the units' contents, by name.
+    """
     unit = None if found is None else unit_of(process_of(found))
     is_old = found is not None and is_of_another(found.info)
     units = {path: put(path, contents[os.path.basename(path)]) for path in paths()}
     if set(units.values()) != {"kept"}:
         systemctl("daemon-reload")
         is_old = is_old or unit == SERVICE
-        if found is None:  # one of theirs may serve all the same, at the socket that it had
+        if found is None:  # an old unit's agent may still serve at its previous socket
             systemctl("stop", SERVICE, SOCKET)
     began = time.monotonic()
     change: Change = "started" if found is None else "kept"
@@ -79,7 +82,7 @@ def by_systemd(
     agent = answering(place, timeout, lambda: False, access.tell)
     if agent is None:
         raise OperationFailed(
-            f"systemd has started the agent, and it does not answer at {place.socket}",
+            f"systemd started the agent, but it does not answer at {place.socket}",
             f"look at `systemctl status {SERVICE}` and `journalctl -u {SERVICE}`",
             code="agent-silent",
         )
@@ -88,7 +91,7 @@ def by_systemd(
 
 
 def _require_ours(place: Place) -> None:
-    """What somebody else wrote, or has changed since, is theirs."""
+    """Raises if `netloom up` did not write a unit, or a user changed it since."""
     known = receipt(place.state_dir)
     for path in paths():
         try:
@@ -114,21 +117,21 @@ Change: TypeAlias = Literal["started", "replaced", "kept", "none"]
 
 
 class AgentPart(Struct, frozen=True, kw_only=True):
-    """What became of the agent."""
+    """What was done to the agent."""
 
-    change: Annotated[Change, Meta(description="`none`: none runs, and none was to be started")]
+    change: Annotated[Change, Meta(description="`none`: no agent runs, and none was to be started")]
     process: Annotated[int | None, Meta(description="its process")] = None
     version: Annotated[str | None, Meta(description="its version")] = None
     socket: Annotated[str, Meta(description="where it listens")]
     log: Annotated[str | None, Meta(description="its log, unless a service manager has it")] = None
     unit: Annotated[str | None, Meta(description="the service of systemd that runs it")] = None
     waited_ms: Annotated[
-        float | None, Meta(description="of one that was replaced: for how long calls have waited, at most")
+        float | None, Meta(description="of one that was replaced: how long calls waited, at most")
     ] = None
 
 
 def found_agent(place: Place) -> Running | None:
-    """The agent that answers. Raises if what answers is none, or one that must not be replaced."""
+    """The agent that answers. Raises if it is not an agent, or has another state directory."""
     try:
         found = running(place)
     except Silent as error:
@@ -144,14 +147,14 @@ def found_agent(place: Place) -> Running | None:
 
 
 def is_of_another(info: Info) -> bool:
-    """Versions that were never released have one number."""
+    """Whether an agent has another version. Unreleased versions share a number: the table counts, too."""
     from ...networks.table import TABLE
 
     return (info.version, info.table) != (__version__, TABLE.comment)
 
 
 def in_background(options: NodeOptions, found: Running | None, tell: Tell) -> AgentPart:
-    """An agent that belongs to nobody. One that a service manager runs is kept: that is who replaces it."""
+    """Starts or replaces an agent without a service manager. One of a service manager is kept as it is."""
     place, timeout = options.place, options.timeout
     if options.no_agent:
         return part("none" if found is None else "kept", place, found)

@@ -1,6 +1,6 @@
-"""What `netloom up` does, in the order in which no runtime ever finds a network that cannot work.
+"""The steps of `netloom up`, in an order in which no runtime ever finds a network that cannot work.
 
-Each file is written down as soon as it is there: so a run that is cut off has left nothing that nobody knows.
+The receipt lists each file as soon as it exists, so that an interrupted run leaves no unknown file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .plugins import (
     forget_lost,
     install,
     install_everywhere,
-    require_no_stranger,
+    require_no_foreign_file,
     require_receipt,
     restore,
     unwritable_state,
@@ -46,19 +46,19 @@ from .service import by_systemd, found_agent, in_background, is_of_another, is_u
 
 
 def make_node(options: NodeOptions, access: AgentAccess) -> tuple[UpReport, bool]:
-    """What was done; and whether there was nothing to do, and nothing to report of what was there."""
+    """Makes this machine a node. Returns the report, and whether there was nothing to do or to warn of."""
     place = options.place
     plugin = require_plugin()
-    # All that can be judged is judged before anything is changed.
+    # Everything that can be checked is checked before anything is changed.
     require_nameable(place.conf_dir)
     require_trusted(place)
     damage = require_receipt(place.state_dir)
     decision = _decided(options)
     if not options.force:
         require_pools_fit(decision, options.network.mtu)
-        require_no_stranger(place.plugin_dir, receipt(place.state_dir))
+        require_no_foreign_file(place.plugin_dir, receipt(place.state_dir))
     if options.systemd and options.no_agent:
-        raise UsageError("--systemd and --no-agent say the opposite of each other", "give one of them")
+        raise UsageError("--systemd and --no-agent contradict each other", "give one of them")
     if options.systemd:
         require_booted()
     if not options.no_agent:
@@ -86,12 +86,12 @@ def _decided(options: NodeOptions) -> Decision:
 
 
 def _done(options: NodeOptions, access: AgentAccess, plugin: bytes) -> tuple[UpReport, Decision]:
-    """An agent that is replaced comes first: if it cannot be, the plugin of its version stays, too."""
+    """Replaces an old agent before its plugin: if that fails, the plugin of its version stays, too."""
     place = options.place
     found = found_agent(place)
     replaces = found is not None and not options.no_agent and is_of_another(found.info)
     has_manager = not options.no_agent and (options.systemd or is_used(options.place.state_dir))
-    # A path that cannot stand in a unit is found here, too.
+    # This also refuses a path that a unit cannot hold.
     contents = rendered(place, own_command(place, options.place.conf_dir)) if has_manager else {}
     if has_manager:
         judge(place, found, access, force=options.force)
@@ -125,7 +125,7 @@ def _done(options: NodeOptions, access: AgentAccess, plugin: bytes) -> tuple[UpR
 
 
 def write_units(place: Place, directory: str) -> list[FilePart]:
-    """For another machine, or for a package: nothing is asked of systemd, and nothing else is done."""
+    """Writes the units for another machine or a package. Does not call systemd or do anything else."""
     written = []
     for name, content in rendered(place, own_command(place, place.conf_dir)).items():
         path = os.path.join(directory, name)
@@ -137,7 +137,7 @@ def write_units(place: Place, directory: str) -> list[FilePart]:
 
 
 def _install(options: NodeOptions, plugin: bytes) -> tuple[list[PluginPart], list[FailedPlace]]:
-    """At every place; the first is the one that was asked for."""
+    """Installs the plugin at every path. The first is the one that was requested."""
     installed, failed = install_everywhere(
         options.place.plugin_dir,
         options.place.state_dir,
@@ -162,9 +162,9 @@ def _written(options: NodeOptions, network: Decision) -> Configured:
 
 
 def _remember(options: NodeOptions, network: Decision) -> bool:
-    """Makes it the network of this node, if it is: before it is written. Whether the agent is to keep it.
+    """Records the node's network, before its file is written. Returns whether the agent is to keep the file.
 
-    A network of somebody else's file is the node's only if that was asked for.
+    A network in a foreign file becomes the node's only if that was asked for.
     """
     known, name = receipt(options.place.state_dir), network.values.network or ""
     is_asked = options.network.network is not None or bool(options.keep_network)
@@ -183,7 +183,7 @@ def _remember(options: NodeOptions, network: Decision) -> bool:
 
 
 def _restore_others(options: NodeOptions) -> tuple[NetworkPart, ...]:
-    """Files of networks that have attachments, and that are missing."""
+    """Restores missing files of networks that have attachments."""
     kept = copies(options.place.state_dir)
     found = NetworkFiles(options.place.conf_dir).found()
     attached = networks_attached_of(options.place)
@@ -218,7 +218,7 @@ def _put(options: NodeOptions, path: str, content: bytes, mode: int) -> Put:
 
 
 def _restore(options: NodeOptions, path: str, content: bytes, *, is_own: bool) -> Put:
-    """What somebody wrote or changed by hand stays theirs: no later run and no purge takes it for ours."""
+    """Restores a file. One that a user wrote or changed stays the user's, for later runs and the purge."""
     if is_own or digest(content) in receipt(options.place.state_dir).files.values():
         return _put(options, path, content, READABLE)
     try:

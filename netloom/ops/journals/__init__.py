@@ -1,1 +1,1 @@
-"""The journal, read beside an agent or without one; copies of it."""
+"""Reads the journal, with or without a running agent; makes and restores copies of it."""

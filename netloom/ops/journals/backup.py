@@ -1,4 +1,4 @@
-"""Copies of the journal: as a file, and as a document that any version can read. And whether one is sound."""
+"""Copies of the journal: as a file, and as a document that any version can read; and checks of a journal."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ..errors import OperationFailed, UsageError
 from .reading import Counts, code_of, counts_of, explained
 
 _LOOK = (
-    "`netloom journal verify` tells what is wrong with the journal; to keep it as it is, copy it with `cp`, "
-    "together with journal.db-wal if that is there"
+    "`netloom journal verify` shows what is wrong with the journal; to keep it as it is, copy it with `cp`, "
+    "together with journal.db-wal if that exists"
 )
 
 
@@ -32,19 +32,19 @@ class Copied(Struct, frozen=True, kw_only=True):
     """A copy of the journal."""
 
     path: Annotated[str, Meta(description="the file that was written")]
-    schema: Annotated[int, Meta(description="of its tables")]
+    schema: Annotated[int, Meta(description="schema version of its tables")]
     bytes: Annotated[int, Meta(description="its size")]
     counts: Annotated[Counts, Meta(description="how much is in it")]
 
 
 def back_up(journal: str, file: str, *, force: bool) -> Copied:
-    """Copies the journal as it is at this moment; without `force`, only to a path that is free."""
+    """Copies the journal as it is now; without `force`, only to a path that does not exist."""
     _require_place(file, journal, force=force)
     with _of_journal(journal):
         connection, schema = as_it_is(journal)
         with closing(connection):
             connection.execute("BEGIN")
-            # One that is damaged is told before it takes the place of a copy that is not.
+            # A damaged journal must not replace a sound copy.
             require_whole(connection, journal)
             counts = counts_of(connection)
             try:
@@ -55,7 +55,7 @@ def back_up(journal: str, file: str, *, force: bool) -> Copied:
 
 
 def export(journal: str, *, operations: bool) -> bytes:
-    """The whole journal as a JSON document, a row a line: two can be compared, and a large one be read."""
+    """The whole journal as a JSON document with a line per row, so that two can be compared."""
     document = _document(journal, operations=operations)
     tables = []
     for name, table in document.tables.items():
@@ -69,7 +69,7 @@ def export(journal: str, *, operations: bool) -> bytes:
 
 
 def export_to(journal: str, file: str, *, operations: bool, force: bool) -> int:
-    """Writes that document to a file, and gives back how long it is."""
+    """Writes that document to a file, and returns its length."""
     _require_place(file, journal, force=force)
     data = export(journal, operations=operations)
     try:
@@ -84,7 +84,7 @@ def unwritable(path: str, cause: OSError | sqlite3.DatabaseError) -> OperationFa
     why = cause.strerror if isinstance(cause, OSError) else reason(cause)
     return OperationFailed(
         f"cannot write {path}: {why}",
-        "look at the path: its permissions, what is in its place, and space on its disk",
+        "check the path: its permissions, what is in its place, and free space on its disk",
         code="file-unwritable",
     )
 
@@ -102,7 +102,7 @@ def _document(path: str, *, operations: bool) -> Document:
 
 @contextmanager
 def _of_journal(path: str) -> Iterator[None]:
-    """What keeps it from being read is no fault of the file that is written."""
+    """Reports errors of reading the journal as such, not as errors of the file that is written."""
     with explained():
         try:
             try:
@@ -118,7 +118,7 @@ def _require_place(path: str, journal: str, *, force: bool) -> None:
         raise UsageError(f"{path} is the journal itself", "give another FILE")
     what = _what_is_at(path)
     if what is not None:
-        # A device, say: with a file in its place, others would not find it any more.
+        # For example a device, which other programs need.
         raise OperationFailed(
             f"{path} is {what}, which is never replaced; nothing was done",
             "give another FILE",
@@ -126,12 +126,12 @@ def _require_place(path: str, journal: str, *, force: bool) -> None:
         )
     if os.path.lexists(path) and not force:
         raise OperationFailed(
-            f"{path} is there already; nothing was done", "give another FILE, or --force", code="file-exists"
+            f"{path} already exists; nothing was done", "give another FILE, or --force", code="file-exists"
         )
 
 
 def _what_is_at(path: str) -> str | None:
-    """If it is no file."""
+    """What is at a path, unless it is a file or nothing."""
     try:
         return other_than_file(os.lstat(path).st_mode)
     except OSError:
@@ -139,27 +139,31 @@ def _what_is_at(path: str) -> str | None:
 
 
 def _is_of(path: str, journal: str) -> bool:
-    """What the agent writes: the file, its log and its lock."""
+    """Whether the agent writes a path: the file, its log or its lock."""
     ending = os.path.realpath(path)[len(os.path.realpath(journal)) :]
     return ending in ("", "-wal", "-shm", ".lock")
 
 
 _RESTORE = (
-    "`netloom down`, put a copy back with `netloom journal restore FILE` or move the file away, `netloom up`"
+    "run `netloom down`, restore a copy with `netloom journal restore FILE` or move the file away, and run "
+    "`netloom up`"
 )
-_TAKE_ANOTHER = "do not put this copy back: take another, or make one with `netloom journal backup`"
-_NOT_THERE = "give the path of a copy that is there; without FILE, the node's own journal is looked at"
+_TAKE_ANOTHER = "do not restore this copy: use another, or make one with `netloom journal backup`"
+_NOT_THERE = "give the path of an existing copy; without FILE, the node's own journal is checked"
 # For each kind of fault: its code, and what to do.
 FAULTS = {
     "file": ("journal-damaged", _RESTORE),
     "tables": ("journal-tables", _RESTORE),
     "reference": ("journal-dangling", _RESTORE),
-    "addressless": ("attachment-addressless", "delete its container, and make it anew"),
-    "plan": ("plan-unreadable", "delete its container, and make it anew"),
-    "result": ("result-unreadable", "delete its container, and make it anew"),
-    "operation": ("operation-unreadable", "nothing: `netloom explain` shows it without its phases"),
+    "addressless": ("attachment-addressless", "delete its container, and create it again"),
+    "plan": ("plan-unreadable", "delete its container, and create it again"),
+    "result": ("result-unreadable", "delete its container, and create it again"),
+    "operation": (
+        "operation-unreadable",
+        "no action is needed: `netloom explain` shows it without its phases",
+    ),
 }
-# An agent works on with these.
+# An agent works despite these.
 BEARABLE = frozenset({"plan", "result", "operation"})
 
 
@@ -167,7 +171,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     """A journal, and what is wrong with it."""
 
     path: Annotated[str, Meta(description="the file")]
-    schema: Annotated[int, Meta(description="of its tables")]
+    schema: Annotated[int, Meta(description="schema version of its tables")]
     counts: Annotated[Counts | None, Meta(description="how much is in it; null if it cannot be counted")]
     findings: Annotated[list[Finding], Meta(description="what is wrong; empty if it is sound")]
 
@@ -184,7 +188,7 @@ def verify(path: str, *, is_copy: bool = False) -> Verified:
 
 @contextmanager
 def _of_copy(is_copy: bool) -> Iterator[None]:
-    """What is wrong with a copy is no reason to touch the node's own journal."""
+    """Gives errors of a copy advice that does not touch the node's own journal."""
     try:
         yield
     except (Damaged, MissingJournal) as error:

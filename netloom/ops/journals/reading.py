@@ -1,4 +1,4 @@
-"""The journal, for commands that look at it: beside an agent, or without one."""
+"""Reads the journal for commands, with or without a running agent."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from ...journal.file import explained as told
 from ..advice import as_root
 from ..errors import OperationFailed
 
-_ADVICE = "look at the file that the message names, and do as it says"
-_FORGOTTEN = "containers that run keep their networks, which go when their runtime deletes them"
+_ADVICE = "look at the file that the message names, and follow the message"
+_FORGOTTEN = "running containers keep their networks until their runtime deletes them"
 _MISSING = "give the --state-dir that the agent was started with; `netloom up` makes this machine a node"
 _DAMAGED = (
-    "put a copy back: `netloom down`, `netloom journal restore FILE`, `netloom up`; without a copy, move the "
-    f"file away instead, and `netloom up` begins with an empty one: {_FORGOTTEN}"
+    "restore a copy: `netloom down`, `netloom journal restore FILE`, `netloom up`; without a copy, move the "
+    f"file away instead, and `netloom up` starts with an empty journal: {_FORGOTTEN}"
 )
 
 _NOT_A_FILE = (
-    "move away what is at that path, and put the journal back if it was there; without one, `netloom up` "
-    "begins with an empty one: "
+    "move away what is at that path, and put the journal back if you have it; without it, `netloom up` "
+    "starts with an empty journal: "
     f"{_FORGOTTEN}"
 )
 
 _NOT_A_LOCK = (
-    "move it away, and try again: the lock is made anew, and the journal stays as it is; if an agent runs, "
-    "stop it first (`netloom down`)"
+    "move it away, and try again: netloom creates a new lock, and the journal stays as it is; if an agent "
+    "runs, stop it first (`netloom down`)"
 )
 
 _CODES: tuple[tuple[type[JournalError], str], ...] = (
@@ -68,7 +68,7 @@ class Counts(Struct, frozen=True):
     """Rows of a journal."""
 
     attachments: Annotated[int, Meta(description="attachments, finished or not")]
-    addresses: Annotated[int, Meta(description="addresses that are held, or rest")]
+    addresses: Annotated[int, Meta(description="addresses that are held or resting")]
     operations: Annotated[int, Meta(description="operations and events")]
 
     def sentence(self) -> str:
@@ -91,7 +91,7 @@ def counts_of(connection: sqlite3.Connection) -> Counts:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Errors of the journal as errors of the command."""
+    """Turns errors of the journal into errors of the command."""
     try:
         yield
     except JournalError as error:
@@ -116,7 +116,7 @@ def code_of(error: JournalError) -> str:
 
 @contextmanager
 def reading(place: Place) -> Iterator[None]:
-    """The same, for who reads the journal, or a copy of it: a page that is damaged shows when it is read."""
+    """Like `explained`, also for errors of SQLite: a damaged page is found only when it is read."""
     with explained():
         try:
             yield
@@ -126,7 +126,7 @@ def reading(place: Place) -> Iterator[None]:
 
 @contextmanager
 def ledger(place: Place) -> Iterator[Ledger | None]:
-    """The journal as it is at this moment, to be read; None if there is none yet."""
+    """The journal as it is now, for reading; None if there is none yet."""
     if not _is_there(place):
         yield None
         return
@@ -147,7 +147,7 @@ def networks_attached_of(place: Place) -> Counter[str]:
 
 
 def copy_of_journal(place: Place) -> Ledger | None:
-    """A copy in which everything can be tried, within `reading`; None if there is no journal yet."""
+    """A copy in memory that can be changed freely; None if there is no journal yet."""
     if not _is_there(place):
         return None
     with reading(place), closing(read_only(journal_path(place.state_dir))) as connection:
@@ -164,16 +164,16 @@ def _is_there(place: Place) -> bool:
         ) from None
     except (FileNotFoundError, NotADirectoryError):
         if os.path.islink(path):
-            return True  # one that leads nowhere: the same
+            return True  # a broken link: opening it reports the error
         _require_that_none_was(path, place.socket)
         return False
     except OSError:
-        return True  # whoever opens it says what is wrong
+        return True  # opening it reports the error
     return True
 
 
 def has_links() -> bool:
-    """Whether somebody is attached, by what the kernel has."""
+    """Whether the kernel has a container's link, so that something is attached."""
     from ...kernel import KernelError, Namespace
     from ...kernel.objects.link import link_names
     from ...networks.names import host_link_of
@@ -186,7 +186,7 @@ def has_links() -> bool:
 
 
 def findings_of_own_table() -> list[Finding]:
-    """What is wrong with the nft table of this host; nothing if it cannot be read, as by an ordinary user."""
+    """Findings about this host's nft table; none if it cannot be read, for example without root."""
     from ...kernel import KernelError, Namespace
     from ..inspect.attachment_state import findings_of_table
 
@@ -198,9 +198,9 @@ def findings_of_own_table() -> list[Finding]:
 
 
 def _require_that_none_was(path: str, socket: str) -> None:
-    """That nothing is written down may be said of a machine that never had a journal, and of no other."""
+    """Raises if there was a journal: only a machine that never had one may be reported as empty."""
     state_dir = os.path.dirname(path)
-    # The lock stays as long as the journal does; links do, whoever takes both away.
+    # If the journal was removed, its lock remains; if both were, the links remain.
     if os.path.exists(f"{path}.lock") or has_links():
         from ...journal import lost
         from ..control.process import require_same_state, running, user
@@ -211,16 +211,16 @@ def _require_that_none_was(path: str, socket: str) -> None:
             agent = None if process else running(place)
             if agent is not None:
                 require_same_state(place, agent.info)
-        under = f", under the agent that runs (process {process})" if process else ""
+        under = f" while the agent (process {process}) runs" if process else ""
         raise OperationFailed(
-            f"the journal {path} is gone{under}: what is attached is unknown",
+            f"the journal {path} is missing{under}: attachments are unknown",
             # A running agent repairs the table at once.
             lost.advice(path, runs=bool(process), is_guarded=bool(process) or not findings_of_own_table()),
             code="journal-gone",
         )
     if state_dir != default_state_dir() and not os.path.isdir(state_dir):
         raise OperationFailed(
-            f"there is no directory {state_dir}, and so no journal",
+            f"there is no directory {state_dir}, so there is no journal",
             "give the --state-dir that the agent was started with",
             code="journal-unreadable",
         )

@@ -1,9 +1,9 @@
-"""Puts a copy or an exported document in the journal's place: in one step, while no agent can have it.
+"""Replaces the journal with a copy or an exported document: in one step, while no agent can use it.
 
-The journal that was there is kept.
+The previous journal is kept.
 
-A log without its file is the danger. SQLite takes whatever log lies beside a file for that file's own, and
-mixes the pages of both. So the old log goes first: into its own file, or aside with it.
+A log without its file is dangerous: SQLite takes any log beside a file for that file's log, and mixes the
+pages of both. So the old log is first merged into its own file, or moved away with it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..node.orphans import orphans_at
 from .backup import finding_of, unwritable
 from .reading import Counts, advice_on, code_of, counts_of, explained
 
-# Raises unless a journal that can be read may be replaced.
+# Raises unless the present journal, which can be read, may be replaced.
 Require: TypeAlias = Callable[[sqlite3.Connection], None]
 
 _LOGS = ("-wal", "-shm")
@@ -47,14 +47,14 @@ _LARGEST = 1 << 30
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """The journal, as the copy has it."""
+    """The restored journal."""
 
     path: Annotated[str, Meta(description="the journal")]
-    schema: Annotated[int, Meta(description="of its tables; the next agent brings them up to its own")]
+    schema: Annotated[int, Meta(description="schema version of its tables; the next agent migrates them")]
     counts: Annotated[Counts, Meta(description="how much is in it")]
     replaced: Annotated[
         str | None,
-        Meta(description="where the journal is that was there before, or its log (-wal) if that was alone"),
+        Meta(description="where the previous journal is now, or its log (-wal) if only that existed"),
     ]
     unknown_links: Annotated[
         list[str], Meta(description="links of netloom on this host that no attachment in it has")
@@ -62,16 +62,18 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """The journal that was made."""
+    """The imported journal."""
 
     path: Annotated[str, Meta(description="the journal")]
     counts: Annotated[Counts, Meta(description="how much is in it")]
-    replaced: Annotated[str | None, Meta(description="where the journal is that was there before")]
-    findings: Annotated[list[Finding], Meta(description="what was wrong in the document, and can be borne")]
+    replaced: Annotated[str | None, Meta(description="where the previous journal is now")]
+    findings: Annotated[
+        list[Finding], Meta(description="what is wrong in the document, but does not prevent its use")
+    ]
 
 
 def restore(path: str, file: str, *, force: bool) -> Restored:
-    """Puts a copy back. `force`: also over attachments that it lacks, and if another copy is newer."""
+    """Restores a copy. `force`: even if it lacks attachments of the journal, or another copy is newer."""
     if os.path.exists(path) and os.path.exists(file) and os.path.samefile(path, file):
         raise UsageError(f"{file} is the journal itself", "give a copy of it")
     require_no_agent(path)
@@ -80,7 +82,7 @@ def restore(path: str, file: str, *, force: bool) -> Restored:
         with closing(connection):
             connection.execute("BEGIN")
             if schema == 0:
-                raise Damaged(f"{file} is no journal: there are no tables in it")
+                raise Damaged(f"{file} is not a journal: it has no tables")
             require_whole(connection, file)
             counts, known = counts_of(connection), set(_keys(connection))
             if not force:
@@ -96,13 +98,13 @@ def restore(path: str, file: str, *, force: bool) -> Restored:
 
 
 def import_document(path: str, file: str, *, force: bool) -> Imported:
-    """Makes a journal of an exported document. `force`: also over a journal that has attachments."""
+    """Makes a journal of an exported document. `force`: even if the present one has attachments."""
     try:
         journal, faults = built(decode(_read(file)))
     except InvalidDocument as error:
         raise OperationFailed(
             f"{file}: {error}; nothing was changed",
-            "give a document that `netloom journal export` wrote, as it wrote it",
+            "give an unchanged document of `netloom journal export`",
             code="import-invalid",
         ) from None
     with closing(journal):
@@ -115,7 +117,7 @@ def import_document(path: str, file: str, *, force: bool) -> Imported:
 
 
 def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage: bool) -> str | None:
-    """Where the one before it is. One that nobody can read is replaced `over_damage` only."""
+    """Replaces the journal. Returns where the previous one is. Replaces a damaged one only `over_damage`."""
     require_no_agent(path)
     lock = _locked(path)
     try:
@@ -134,7 +136,7 @@ def put(journal: sqlite3.Connection, path: str, require: Require, *, over_damage
 
 
 def require_no_agent(path: str) -> None:
-    """Before a copy is read that may be the agent's own file, moved away under it, which it still writes."""
+    """Raises if an agent runs. A copy may be its own file, which was moved and which it still writes."""
     if user(Place(os.path.dirname(path), default_socket())) is not None:
         raise _in_use(path)
 
@@ -151,7 +153,7 @@ def _locked(path: str) -> int:
 
 def _in_use(path: str) -> OperationFailed:
     return OperationFailed(
-        f"an agent runs, and has {path}; nothing was changed",
+        f"an agent runs and uses {path}; nothing was changed",
         "stop it with `netloom down`, try again, and start it with `netloom up`",
         code="journal-in-use",
     )
@@ -159,7 +161,7 @@ def _in_use(path: str) -> OperationFailed:
 
 def _is_readable(path: str, require: Require, *, over_damage: bool) -> bool:
     try:
-        connection, _ = as_it_is(path, is_copy=True)  # nobody else can have it now
+        connection, _ = as_it_is(path, is_copy=True)  # the lock keeps others out
         with closing(connection):
             require(connection)
     except (JournalError, sqlite3.DatabaseError) as cause:
@@ -167,7 +169,7 @@ def _is_readable(path: str, require: Require, *, over_damage: bool) -> bool:
             return False
         raise OperationFailed(
             f"{path} cannot be read: {reason(cause)}; nothing was changed",
-            "look at it with `netloom journal verify`, or put it aside with --force",
+            "check it with `netloom journal verify`, or replace it with --force, which keeps the file",
             code="journal-damaged",
         ) from None
     return True
@@ -186,7 +188,7 @@ def _put_over(journal: sqlite3.Connection, path: str) -> str:
 
 
 def _put_over_damage(journal: sqlite3.Connection, path: str) -> str:
-    """What SQLite cannot copy is kept as it is, with its log: at every moment, one name has both."""
+    """Keeps a file that SQLite cannot copy, with its log. At every moment, one name has both."""
     aside = _free(path)
     os.link(path, aside, follow_symlinks=False)
     try:
@@ -202,7 +204,7 @@ def _put_over_damage(journal: sqlite3.Connection, path: str) -> str:
 
 
 def _put_alone(journal: sqlite3.Connection, path: str) -> str | None:
-    """The log of one that is gone may still be there. In an empty one, there is nothing to keep."""
+    """Puts a journal where none is. Keeps the log of a removed one, unless it is empty."""
     remove_empty_log(path)
     aside = _free(path)
     is_kept = _move_logs(path, aside)
@@ -227,7 +229,7 @@ def _free(path: str) -> str:
 
 
 def _unknown_links(journal: sqlite3.Connection) -> list[str]:
-    """None are told of where the kernel cannot be asked: the journal is in its place all the same."""
+    """Our links that the journal does not have. Empty if the kernel fails: the restore is done anyway."""
     try:
         with Namespace.own() as host:
             return sorted(orphans_at(host, lambda question: question(Ledger(journal))))
@@ -237,7 +239,7 @@ def _unknown_links(journal: sqlite3.Connection) -> list[str]:
 
 @contextmanager
 def _of_copy(file: str, path: str) -> Iterator[None]:
-    """What keeps the copy from being read is no fault of the journal."""
+    """Reports errors of reading the copy as such, not as errors of the journal."""
     try:
         try:
             yield
@@ -250,7 +252,9 @@ def _of_copy(file: str, path: str) -> Iterator[None]:
 
 def _whole(path: str) -> str:
     newest = lost.newest(path)
-    return f"`netloom journal restore {newest}`, the newest copy" if newest else "give a copy that is whole"
+    return (
+        f"`netloom journal restore {newest}` restores the newest copy" if newest else "give an undamaged copy"
+    )
 
 
 def _keys(connection: sqlite3.Connection) -> list[AttachmentKey]:
@@ -262,9 +266,9 @@ def _require_newest(path: str, file: str, latest: float) -> None:
     if newest is None or newest.latest <= latest or os.path.samefile(newest.path, file):
         return
     raise OperationFailed(
-        f"{newest.path}, which netloom has kept, is newer: it ends at {shown(newest.latest)}, and {file} at "
+        f"{newest.path}, which netloom kept, is newer: it ends at {shown(newest.latest)}, and {file} at "
         f"{shown(latest)}; nothing was changed",
-        f"`netloom journal restore {newest.path}`, or give --force",
+        f"run `netloom journal restore {newest.path}`, or give --force",
         code="journal-older",
     )
 
@@ -275,9 +279,9 @@ def _require_known(unknown: list[AttachmentKey], path: str, file: str) -> None:
     named = ", ".join(map(str, unknown[:_NAMED])) + (", …" if len(unknown) > _NAMED else "")
     count = "an attachment" if len(unknown) == 1 else f"{len(unknown)} attachments"
     raise OperationFailed(
-        f"{path} has {count} that {file} does not know: {named}; nothing was changed",
-        "delete their containers first, or give --force: containers that run keep their networks, and "
-        "the next agent does not know them",
+        f"{path} has {count} that {file} does not have: {named}; nothing was changed",
+        "delete their containers first, or give --force: running containers keep their networks, but the "
+        "next agent does not know them",
         code="journal-not-empty",
     )
 
@@ -290,15 +294,15 @@ def _read(path: str) -> bytes:
 
 
 def _require_empty(path: str, *, force: bool) -> Require:
-    """With attachments, it is replaced by force only."""
+    """A check that allows the replacement of a journal with attachments only by force."""
 
     def require(journal: sqlite3.Connection) -> None:
         attachments = counts_of(journal).attachments
         if attachments and not force:
             raise OperationFailed(
                 f"{path} has {attachments} attachments; nothing was changed",
-                "delete their containers first, or give --force: containers that run keep their networks, "
-                "and the next agent does not know them",
+                "delete their containers first, or give --force: running containers keep their networks, "
+                "but the next agent does not know them",
                 code="journal-not-empty",
             )
 

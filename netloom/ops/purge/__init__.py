@@ -1,1 +1,1 @@
-"""Removing all of netloom from a machine, and nothing else."""
+"""Removes all of netloom from a machine, and nothing else."""

@@ -38,14 +38,14 @@ from ..runtimes.result_owners import Owners, names_us, why_kept
 
 
 class Kept(Struct, frozen=True):
-    """What stayed, and why."""
+    """Something that was not removed, and why."""
 
     what: Annotated[str, Meta(description="a file, an attachment, a link")]
-    why: Annotated[str, Meta(description="whose it is, or what was in the way")]
+    why: Annotated[str, Meta(description="who owns it, or why it could not be removed")]
 
 
 class Purged(Struct):
-    """What went, what stayed since it is not ours, what could not be removed, and what is to be mended."""
+    """What was removed, what was kept since it is not ours, what could not be removed, and warnings."""
 
     removed: list[str]
     kept: list[Kept]
@@ -54,7 +54,7 @@ class Purged(Struct):
 
 
 def remove_unused(directories: Iterable[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Those that went, the deepest first; and those that stay since somebody watches them, and who."""
+    """Removes empty directories, the deepest first. Returns these, and those that a process watches."""
     removed: list[str] = []
     watched: list[tuple[str, str]] = []
     for path in sorted(directories, key=len, reverse=True):
@@ -67,7 +67,7 @@ def remove_unused(directories: Iterable[str]) -> tuple[list[str], list[tuple[str
                 removed.append(path)
             else:
                 watched.append((path, who))
-        except OSError:  # it is gone, somebody uses it since, or something is mounted there
+        except OSError:  # it does not exist, is used again, or is a mount point
             continue
     return removed, watched
 
@@ -75,7 +75,7 @@ def remove_unused(directories: Iterable[str]) -> tuple[list[str], list[tuple[str
 def _watchers(path: str) -> Iterator[str]:
     """Processes with an inotify watch on a directory, as far as they can be seen from here."""
     status = os.stat(path)
-    device = os.major(status.st_dev) << 20 | os.minor(status.st_dev)  # as the kernel has it
+    device = os.major(status.st_dev) << 20 | os.minor(status.st_dev)  # as the kernel writes it
     mark = f" ino:{status.st_ino:x} sdev:{device:x} ".encode()
     for process in filter(str.isdecimal, os.listdir("/proc")):
         if any(mark in info for info in _watches(process)):
@@ -98,13 +98,13 @@ def _watches(process: str) -> Iterator[bytes]:
 
 
 _OF_ANOTHER_VERSION = (
-    "it is a plugin of netloom that installed.json does not tell of, and not the one of this version; "
-    "remove it if nobody needs it"
+    "it is a plugin of another version of netloom, and installed.json does not list it; remove it if it is "
+    "not needed"
 )
 
 
 class Files:
-    """As they were when the purge began."""
+    """Installed files, as they were when the purge began."""
 
     def __init__(self, state_dir: str, conf_dir: str, done: Purged) -> None:
         self._state_dir = state_dir
@@ -116,8 +116,8 @@ class Files:
         if damage is not None:
             self._find_units()
             done.warnings.append(
-                f"{damage}, so which files are netloom's is not known: what is as this version writes it "
-                "went from where runtimes look; look for the plugin, netloom, wherever else it was installed"
+                f"{damage}, so netloom does not know which files it installed: it removed what this version "
+                "writes from the directories that runtimes use; look for its plugin, netloom, in others"
             )
         if os.path.isdir(state_dir):
             self._find_unknown(conf_dir)
@@ -127,19 +127,19 @@ class Files:
         return [path for path in self._known.everything if os.path.basename(path) == PLUGIN]
 
     def remove_networks(self) -> None:
-        """First, so that no runtime begins to use what is about to go."""
+        """Removes networks' files. Call it first, so that no runtime begins to use what will be removed."""
         self._remove(of_networks=True)
 
     def remove_others(self) -> None:
         self._remove(of_networks=False)
 
     def remember(self) -> bool:
-        """Writes down what stayed, so that the next purge names it again. False: there is nothing."""
+        """Records what was kept, so that the next purge reports it again. False if nothing was kept."""
         left = self._known.leaving([path for path in self._stayed if not path.endswith(".conflist")])
         if left.left:
             try:
                 keep_receipt(self._state_dir, left)
-            except OSError as cause:  # the one that is there tells of them, too
+            except OSError as cause:  # the present receipt lists them, too
                 self._done.failed.append(Kept(receipt_of(self._state_dir), cause.strerror or str(cause)))
         return bool(left.left)
 
@@ -152,7 +152,7 @@ class Files:
                 self._known = self._found(path, content)
 
     def _is_network_of_ours(self, path: str, content: bytes) -> bool:
-        """Also one that was renamed since. One that is known by its path is judged by that."""
+        """Whether we wrote a file that the receipt does not list by this path: it may have been renamed."""
         known = self._known.everything
         if (path, content) in self._restored:
             return True
@@ -188,7 +188,7 @@ class Files:
                 continue
             self._stayed.append(path)
             if not of_networks:
-                why += f"; {receipt_of(self._state_dir)} remembers it"
+                why += f"; {receipt_of(self._state_dir)} still lists it"
             self._done.kept.append(Kept(path, why))
 
 
@@ -196,7 +196,7 @@ def _conflists(conf_dir: str) -> Iterator[tuple[str, bytes]]:
     try:
         paths = config_files(conf_dir, LISTS)
     except CNIError:
-        return  # as `Networks` tells
+        return  # `Networks` warns of it
     for path in paths:
         content = _content(path)
         if content is not None:
@@ -218,32 +218,32 @@ def _content(path: str) -> bytes | None:
         return None
 
 
-_NOT_OURS = "it is not as `netloom up` has written it, so somebody may need it"
+_NOT_OURS = "it differs from what `netloom up` writes, so it may be needed"
 
 
 class Networks:
-    """As they were when the purge began."""
+    """Networks that name our plugin, as they were when the purge began."""
 
     def __init__(self, conf_dir: str, done: Purged) -> None:
         try:
             networks, problems = found_in(conf_dir)
         except CNIError as error:
             networks, problems = [], []
-            done.warnings.append(f"files of networks were left alone: {error}")
+            done.warnings.append(f"networks' files were not removed: {error}")
         self._paths = {it.path: f"network {it.name}" for it in networks}
-        # That name our plugin, and cannot be read.
+        # Files that name our plugin and cannot be parsed.
         self._paths |= {it.path: "its network" for it in problems}
 
     def kept_beside(self, kept: Iterable[Kept]) -> list[Kept]:
-        """Those that are still there and that nobody has told of."""
+        """Networks' files that still exist and that `kept` does not list."""
         told = {it.what for it in kept}
         return [Kept(path, _NOT_OURS) for path in self._left() if path not in told]
 
     def warnings(self) -> list[str]:
-        """Of a machine from which the plugin is gone."""
+        """Warnings for a machine from which the plugin was removed."""
         return [
-            f"{path} was kept, and the plugin that it names is gone: runtimes that use {self._paths[path]} "
-            "can attach and delete nothing; remove the file, or install the plugin again with `netloom up`"
+            f"{path} was kept, but its plugin was removed: runtimes that use {self._paths[path]} cannot "
+            "attach or delete containers; remove the file, or install the plugin again with `netloom up`"
             for path in self._left()
         ]
 
@@ -252,7 +252,7 @@ class Networks:
 
 
 def remove_results(cache_dir: str, known: Owners) -> tuple[list[str], list[Kept]]:
-    """The paths that were removed; and those that name our plugin and stay, and why."""
+    """Removes cached results of our plugin. Returns their paths, and those that were kept, and why."""
     cache = Cache(cache_dir)
     removed: list[str] = []
     kept: list[Kept] = []
@@ -262,9 +262,9 @@ def remove_results(cache_dir: str, known: Owners) -> tuple[list[str], list[Kept]
         key = it.endpoint.on(it.network)
         path = cache.path(key)
         why = why_kept(it, known)
-        # Its file may be another's by now, or have another name than it should.
+        # The file may belong to another attachment now, or have a wrong name.
         if not why and cache.owner(key) != key:
-            why = "it says that it is of another attachment than its name does"
+            why = "its content names another attachment than its file name"
         why = why or _removed(cache, key)
         if why:
             kept.append(Kept(path, why))
@@ -274,13 +274,13 @@ def remove_results(cache_dir: str, known: Owners) -> tuple[list[str], list[Kept]
 
 
 def remove_lock(cache_dir: str) -> tuple[list[str], tuple[str, str] | None]:
-    """The paths that were removed; and the lock and why it stays, if it does."""
+    """Removes the cache's lock. Returns the removed paths; and the lock and the reason, if it was kept."""
     removed = []
     try:
         with alone(cache_dir) as lock:
             os.unlink(lock)
             removed.append(lock)
-            with suppress(OSError):  # there is something in it
+            with suppress(OSError):  # it is not empty
                 for directory in (Cache(cache_dir).results, cache_dir):
                     if os.path.lexists(directory):
                         os.rmdir(directory)
@@ -293,7 +293,7 @@ def remove_lock(cache_dir: str) -> tuple[list[str], tuple[str, str] | None]:
 
 
 def results(cache: Cache) -> list[CachedAttachment]:
-    """All that can be read."""
+    """All results that can be read."""
     try:
         return cache.attachments()
     except OSError:
@@ -301,7 +301,7 @@ def results(cache: Cache) -> list[CachedAttachment]:
 
 
 def _removed(cache: Cache, key: AttachmentKey) -> str:
-    """Why it could not be; empty if it was."""
+    """Removes a result. Returns why that failed; empty if it did not."""
     try:
         cache.remove(key)
     except OSError as cause:

@@ -1,6 +1,6 @@
-"""A journal that was taken away or damaged under its agent, for who ends that agent.
+"""A journal that was removed or damaged while its agent ran, for commands that stop the agent.
 
-Where the file is by now only the agent knows, and so it is asked before it ends.
+Only the agent knows where its file is now, so it is asked before it stops.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ class LostJournal(Struct, frozen=True, kw_only=True):
     path: Annotated[str, Meta(description="where the next agent looks for it")]
     restore: Annotated[
         str | None,
-        Meta(description="what `netloom journal restore` makes it whole again of; null if nothing is known"),
+        Meta(
+            description="the file that `netloom journal restore` can restore it from; null if none is known"
+        ),
     ]
 
     damage: Annotated[
-        str | UnsetType, Meta(description="only of a file that is damaged: what is wrong with it, in words")
+        str | UnsetType, Meta(description="only if the file is damaged: what is wrong with it, in words")
     ] = UNSET
 
     def warning(self) -> str:
         if self.damage:
-            return f"{self.damage}: the next agent may not know what is attached now"
-        become = "is not the agent's any more" if os.path.lexists(self.path) else "is gone"
-        what = f"the journal {self.path} {become}: the next agent will not know what is attached now"
+            return f"{self.damage}: the next agent may not know all attachments"
+        become = "was replaced while the agent ran" if os.path.lexists(self.path) else "is missing"
+        what = f"the journal {self.path} {become}: the next agent will not know the present attachments"
         if self.restore is None:
             return what
-        kind = "a copy of it" if is_rescued(self.restore, self.path) else "the file itself"
-        return f"{what}; {self.restore} is {kind}, with all of it"
+        kind = "a complete copy of it" if is_rescued(self.restore, self.path) else "the complete file itself"
+        return f"{what}; {self.restore} is {kind}"
 
     def advice(self) -> str:
         if self.damage:
@@ -55,7 +57,7 @@ class LostJournal(Struct, frozen=True, kw_only=True):
 
 
 class Watched:
-    """Looked at before the agent ends, and after it has ended."""
+    """The journal's state, read before the agent stops and again after it has stopped."""
 
     def __init__(self, place: Place) -> None:
         self._path = place.journal
@@ -65,7 +67,7 @@ class Watched:
         self._was_in_place, self._at = _asked(place, process)
 
     def lost(self) -> LostJournal | None:
-        """None: the journal is in its place, and whole."""
+        """The lost journal; None if the journal is in its place and undamaged."""
         if not os.path.lexists(self._path):
             if not self._was_there:
                 return None  # there never was one
@@ -76,9 +78,10 @@ class Watched:
         return LostJournal(path=self._path, restore=self._source())
 
     def _source(self) -> str | None:
-        """An agent may have written its copy when it ended. Where none ran, the last copy will do.
+        """The file to restore from: a copy that the agent wrote when it stopped, or the file where it is now.
 
-        Beside a log that is not empty, the file is whole only where it was: it is to be put back there.
+        If no agent ran, it is the newest copy. If a log that is not empty is still in the journal's place,
+        the moved file is complete only beside that log, and is not offered.
         """
         copies = [it for it in rescued(self._path) if it == self._at or it not in self._copies]
         if self._was_in_place is None:
@@ -98,7 +101,7 @@ def _damage(path: str) -> str:
     except sqlite3.DatabaseError as cause:
         told = explained(path, cause, reading=True)
         return str(told) if isinstance(told, Damaged) else ""
-    except (JournalError, OSError):  # of which the next agent tells
+    except (JournalError, OSError):  # the next agent reports it
         pass
     return ""
 
@@ -111,9 +114,9 @@ def _has_log(path: str) -> bool:
 
 
 def _asked(place: Place, process: int | None) -> tuple[bool | None, str]:
-    """Whether an agent has its journal in place, and where it is if not. None: no agent tells.
+    """Whether an agent has its journal in place, and where it is if not. None: no agent can be asked.
 
-    Where none runs, a service manager would start one if it were asked.
+    Does not connect if no agent runs: a service manager would start one.
     """
     if process is None or is_stopped(process):
         return None, ""

@@ -36,7 +36,7 @@ from .files import Files, Kept, Networks, Purged, remove_lock, remove_results, r
 
 
 def stop_service(place: Place) -> int | None:
-    """The process that was stopped; None if no service has the agent."""
+    """Stops the agent's service. Returns the process that was stopped; None if no service runs the agent."""
     process = holder(place)
     unit = None if process is None else service_manager.unit_of(process)
     ours = [SOCKET, SERVICE] if is_used(place.state_dir) else []
@@ -48,7 +48,7 @@ def stop_service(place: Place) -> int | None:
 
 
 def disable_service(place: Place) -> bool:
-    """It is started no more at boot. Whether there was one of ours."""
+    """Disables our service, so that it does not start at boot. Returns whether there was one."""
     if not is_used(place.state_dir):
         return False
     service_manager.systemctl("disable", SOCKET, SERVICE)
@@ -56,12 +56,15 @@ def disable_service(place: Place) -> bool:
 
 
 def forget_service() -> None:
-    """The files of the units are gone, and systemd hears of it."""
+    """Makes systemd forget the units, whose files were removed."""
     service_manager.systemctl("daemon-reload")
 
 
 def remove_namespaces(cache_dir: str) -> tuple[list[str], list[Kept]]:
-    """What went, and what stays and why. Results of ours have to be gone from the cache by now."""
+    """Removes namespaces of `netloom connectivity`. Returns what was removed, and what was kept and why.
+
+    Call it after `remove_results`: a namespace with a cached result is kept.
+    """
     attached = {it.container_id: it for it in results(Cache(cache_dir))}
     removed: list[str] = []
     kept: list[Kept] = []
@@ -69,7 +72,7 @@ def remove_namespaces(cache_dir: str) -> tuple[list[str], list[Kept]]:
         what, it = f"namespace {name}", attached.get(name)
         if it is not None:
             undo = f"`netloom cni del {it.network} {it.netns} --container-id {name} -i {it.ifname}`"
-            kept.append(Kept(what, f"it is attached to {it.network}; {undo}, then `ip netns del {name}`"))
+            kept.append(Kept(what, f"it is attached to {it.network}; run {undo}, then `ip netns del {name}`"))
             continue
         try:
             namespaces.remove(name)
@@ -86,11 +89,11 @@ def _kept() -> list[str]:
         return []
 
 
-# As many links as go together well.
+# How many attachments are removed at the same time.
 _AT_A_TIME = 64
 _PATIENCE = 60.0
-# Copies that were kept before a migration and before an import, those of a journal that was removed, and
-# what one that was cut off has left.
+# Copies from before a migration or an import, copies of a removed journal, and the remains of an interrupted
+# copy.
 _COPIES = re.compile(
     r"JOURNAL\.(backup|replaced|rescued)-\d+(-wal|-shm)?"
     r"|\.JOURNAL.*\.(netloom-)?new(-journal|-wal|-shm)?".replace("JOURNAL", re.escape(JOURNAL))
@@ -107,7 +110,7 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     done.kept += networks.kept_beside(done.kept)
     with Namespace.own() as host:
         another = another_at(host, place.state_dir, identity_of(place.journal))
-        # A journal that was copied there lists containers that are now the other agent's.
+        # A copied journal lists containers that are now the other agent's.
         results = [] if another else [remove_results(cache_dir, _attachments(place, done))]
         for removed, kept in (*results, remove_namespaces(cache_dir)):
             done.removed += removed
@@ -124,7 +127,7 @@ def purge(place: Place, conf_dir: str, cache_dir: str) -> Purged:
     if not any(map(os.path.lexists, plugins)):
         done.warnings += networks.warnings()
     if done.failed:
-        return done  # and so is what tells which files are ours
+        return done  # and so is the receipt
     _unused(place, cache_dir, done)
     _socket(place, done)
     _state(place, done, files)
@@ -143,7 +146,7 @@ def _own_addresses(host: Namespace, done: Purged) -> None:
 
 
 def _attachments(place: Place, done: Purged) -> Owners:
-    """What the journal knew of them before they went."""
+    """Removes all attachments in the journal. Returns what the journal knew of their owners."""
     path = place.journal
     if not os.path.exists(path):
         return Owners()
@@ -151,8 +154,8 @@ def _attachments(place: Place, done: Purged) -> Owners:
         with Journal(path) as journal, Dataplane() as dataplane:
             return _detached(journal, dataplane, done)
     except Damaged:
-        # Links and table are found without it; rules of further interfaces are not.
-        done.kept.append(Kept("rules inside of containers", f"{path} is damaged, and cannot tell of them"))
+        # Links and table are found without the journal; rules of further interfaces are not.
+        done.kept.append(Kept("rules inside of containers", f"{path}, which lists them, is damaged"))
         return Owners()
 
 
@@ -163,13 +166,13 @@ def _detached(journal: Journal, dataplane: Dataplane, done: Purged) -> Owners:
         batch = rows[start : start + _AT_A_TIME]
         requests = [(row, _removal(journal, dataplane, row)) for row in batch]
         gone = [row for row, request in requests if _ended(row, request, done)]
-        with suppress(Unwritable):  # as on a full disk: the journal goes in the end, with all that it says
+        with suppress(Unwritable):  # as on a full disk; the journal is removed at the end anyway
             journal.change(partial(_forget, gone)).result()
     return known
 
 
 def _unused(place: Place, cache_dir: str, done: Purged) -> None:
-    """What was made for others to use, too, and nobody uses."""
+    """Removes what is shared with other programs, if none of them uses it."""
     removed, in_use = remove_lock(cache_dir)
     done.removed += removed
     if in_use is not None:
@@ -185,7 +188,7 @@ def _forget(rows: Iterable[Attachment], ledger: Ledger) -> None:
 
 
 def _removal(journal: Journal, dataplane: Dataplane, row: Attachment) -> DataplaneRequest[None] | None:
-    """None: what another boot has made went with it."""
+    """Begins to remove an attachment. None if it is from an earlier boot: the kernel has nothing of it."""
     if row.boot_id != boot_id():
         return None
     plan = readable_plan(row)
@@ -203,7 +206,7 @@ def _removal(journal: Journal, dataplane: Dataplane, row: Attachment) -> Datapla
 
 
 def _ended(row: Attachment, request: DataplaneRequest[None] | None, done: Purged) -> bool:
-    """Whether nothing of it is left."""
+    """Waits for a removal and notes its result. Returns whether nothing of ours remains."""
     what = f"attachment {'/'.join(row.key)}"
     errors: Iterable[KernelError] = ()
     try:
@@ -223,7 +226,7 @@ def _ended(row: Attachment, request: DataplaneRequest[None] | None, done: Purged
 
 
 def _links(host: Namespace, done: Purged) -> None:
-    """Those that no attachment knows of any more."""
+    """Removes our links that are in no attachment."""
     for name, entry in sorted(link_names(host).items()):
         if names.host_link_of(name) is None:
             continue
@@ -235,7 +238,7 @@ def _links(host: Namespace, done: Purged) -> None:
 
 
 def _table(host: Namespace, done: Purged) -> None:
-    """Whichever version of us has laid it down; and the one for ARP that goes with it."""
+    """Removes our nft tables, including the one for ARP, of whatever version."""
     of = table.TABLE
     ours: list[str] = []
     for family in of.bodies:
@@ -243,18 +246,18 @@ def _table(host: Namespace, done: Purged) -> None:
         if comment is not None and comment.startswith(OWNER):
             ours.append(f"nft table {family} {of.name}")
         elif comment is not None:
-            done.kept.append(Kept(f"nft table {family} {of.name}", "somebody else made it"))
+            done.kept.append(Kept(f"nft table {family} {of.name}", "netloom did not create it"))
     if not ours:
         return
     try:
         host.nft.run("".join(f"delete {it.removeprefix('nft ')}\n" for it in ours))
         done.removed += ours
-    except KernelError as error:  # also if the library is gone already
+    except KernelError as error:  # also if the library is not installed any more
         done.failed += [Kept(it, str(error)) for it in ours]
 
 
 def _socket(place: Place, done: Purged) -> None:
-    """Where the agent has listened, and the DELs that wait for it there."""
+    """Removes the agent's socket, and the DELs that wait beside it."""
     with suppress(FileNotFoundError, NotADirectoryError):
         if stat.S_ISSOCK(os.stat(place.socket, follow_symlinks=False).st_mode):
             os.unlink(place.socket)
@@ -273,7 +276,7 @@ def _state(place: Place, done: Purged, files: Files) -> None:
 
 
 def _remove_all(directory: str, found: Iterable[str], done: Purged, needed: Sequence[str] = ()) -> None:
-    """And the directory, unless something in it is needed."""
+    """Removes files and then their directory, unless something in it is needed."""
     for name in found:
         path = os.path.join(directory, name)
         try:
@@ -286,7 +289,7 @@ def _remove_all(directory: str, found: Iterable[str], done: Purged, needed: Sequ
 
 
 def _remove_directory(directory: str, done: Purged) -> None:
-    """With somebody else's files in it, it stays."""
+    """Removes a directory, unless it holds other files."""
     others = _listed(directory)
     try:
         os.rmdir(directory)
@@ -294,7 +297,7 @@ def _remove_directory(directory: str, done: Purged) -> None:
     except FileNotFoundError:
         return
     except OSError as cause:
-        why = f"there is something else in it: {', '.join(others[:3])}" if others else cause.strerror
+        why = f"it holds other files: {', '.join(others[:3])}" if others else cause.strerror
         done.kept.append(Kept(directory, why or str(cause)))
 
 

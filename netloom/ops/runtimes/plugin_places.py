@@ -1,6 +1,6 @@
-"""Where netloom's plugin is installed, which of these places lack it, and who looks there.
+"""Where netloom's plugin is installed, where it is missing, and which runtimes use these directories.
 
-`netloom status` looks whether runtimes can run it; `netloom doctor`, whether it is of the right version.
+`netloom status` checks whether runtimes can run it; `netloom doctor`, whether its version is right.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from .runtimes import ContainerRuntime
 
 CODE = "plugin-missing"
-_REINSTALL = "install the plugin that belongs to this netloom at {path}"
+_REINSTALL = "install the plugin of this netloom version at {path}"
 
 
 def of_installed(state_dir: str) -> Iterator[Finding]:
-    """Of places at which `netloom up` has put it, and where it is not any more."""
+    """Findings about the paths at which `netloom up` installed the plugin."""
     places = receipt(state_dir).plugins
     for path in places:
         if not os.path.exists(path):
@@ -35,7 +35,7 @@ def of_installed(state_dir: str) -> Iterator[Finding]:
 
 
 def _is_ours(path: str) -> bool:
-    """Of whatever version."""
+    """Whether a file is netloom's plugin, of any version."""
     try:
         content = read(path)
     except OSError:
@@ -44,12 +44,12 @@ def _is_ours(path: str) -> bool:
 
 
 def missing(path: str, places: Collection[str]) -> Finding:
-    """`places` are all at which it may be."""
+    """A finding about a missing plugin. `places` are all paths at which it may be."""
     from ...api.text import for_shell
 
     directory = os.path.dirname(path)
     others = [os.path.dirname(it) for it in sorted(places) if it != path and os.path.isfile(it)]
-    who = _who_fails(directory, others) if others else "every ADD and DEL of a network of netloom fails"
+    who = _who_fails(directory, others) if others else "every ADD and DEL of a netloom network fails"
     return Finding(
         code=CODE,
         subject=path,
@@ -63,8 +63,8 @@ def obstructed(path: str, why: str) -> Finding:
     return Finding(
         code=CODE,
         subject=path,
-        text=f"{path} is no plugin: {why}",
-        next="move what is in its place away, and run `netloom up`",
+        text=f"{path} is not a plugin: {why}",
+        next="move away what is in its place, and run `netloom up`",
     )
 
 
@@ -74,8 +74,8 @@ def differing(path: str) -> Finding:
     return Finding(
         code="plugin-differs",
         subject=path,
-        text=f"{path} is not the plugin that belongs to this netloom",
-        next=f"`netloom up --plugin-dir {for_shell(os.path.dirname(path))}` replaces it, in one step",
+        text=f"{path} is not the plugin of this netloom version",
+        next=f"`netloom up --plugin-dir {for_shell(os.path.dirname(path))}` replaces it",
         fix=_REINSTALL.format(path=path),
     )
 
@@ -89,17 +89,16 @@ def not_executable(path: str) -> Finding:
         code="plugin-not-executable",
         subject=path,
         text=f"{path} cannot be executed: "
-        + ("its file system is mounted with noexec" if is_noexec else "its mode does not let it"),
+        + ("its file system is mounted with noexec" if is_noexec else "its mode forbids it"),
         next="mount it without noexec, or install elsewhere with `netloom up --plugin-dir DIR`"
         if is_noexec
-        else f"`netloom up --plugin-dir {for_shell(directory)}` sets it right, or `chmod 755 "
-        f"{for_shell(path)}`",
+        else f"`netloom up --plugin-dir {for_shell(directory)}` or `chmod 755 {for_shell(path)}` fixes it",
         fix="" if is_noexec else _REINSTALL.format(path=path),
     )
 
 
 def advice_on_missing() -> str:
-    """What to do when a command has not found it in CNI_PATH."""
+    """Advice for a command that did not find the plugin in CNI_PATH."""
     from ...api.text import for_shell
 
     searched = (os.environ.get("CNI_PATH") or DEFAULT_PLUGIN_DIR).split(os.pathsep)
@@ -115,20 +114,20 @@ def advice_on_missing() -> str:
 def _who_fails(directory: str, others: Sequence[str]) -> str:
     from .runtimes import runtimes
 
-    found = [it for it in runtimes() if _looks(it, directory)]
-    failing = [it for it in found if not any(_looks(it, other) for other in others)]
-    works = f"the one in {', '.join(others)} is there"
+    found = [it for it in runtimes() if _uses(it, directory)]
+    failing = [it for it in found if not any(_uses(it, other) for other in others)]
+    works = f"the plugin in {', '.join(others)} exists"
     if not failing:
-        return (
-            f"no runtime that is known here looks there alone; for one that does, ADD and DEL fail ({works})"
-        )
+        return f"no known runtime uses only this directory; if one does, its ADD and DEL fail ({works})"
     names = " and ".join(it.name if it.plugin_dirs else f"{it.name} (by default)" for it in failing)
-    verb, whom = ("looks", "it") if len(failing) == 1 else ("look", "them")
-    return f"{names} {verb} there, and every ADD and DEL of a network of netloom fails for {whom} ({works})"
+    verb, whom = ("uses", "it") if len(failing) == 1 else ("use", "them")
+    return (
+        f"{names} {verb} this directory, so every ADD and DEL of a netloom network fails for {whom} ({works})"
+    )
 
 
-def _looks(runtime: ContainerRuntime, directory: str) -> bool:
-    """What keeps any other than CRI-O from netloom's networks keeps it from CNI."""
+def _uses(runtime: ContainerRuntime, directory: str) -> bool:
+    """Whether a runtime uses plugins in a directory. Any with a note but CRI-O uses no CNI plugins at all."""
     if not runtime.conf_dir or (runtime.note and runtime.name != "CRI-O"):
         return False
     searched = runtime.plugin_dirs or (DEFAULT_PLUGIN_DIR,)

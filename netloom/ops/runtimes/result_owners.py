@@ -1,8 +1,8 @@
-"""Whose a result in the CNI cache is: ours, nobody's any more, or a runtime's that still needs it.
+"""Who owns a result in the CNI cache: netloom, a runtime that still needs it, or nothing any more.
 
-The cache (/var/lib/cni) is shared by all runtimes, and an entry does not say who wrote it. But the journal
-knows who asked for an attachment: `netloom cni` and `netloom connectivity` appear in it by their own name.
-And where the container's namespace is gone, no runtime needs its result any more: a DEL succeeds without one.
+All runtimes share the cache (/var/lib/cni), and an entry does not say what wrote it. But the journal has the
+caller of every ADD: `netloom cni` and `netloom connectivity` appear in it by their own name. And once the
+container's namespace is deleted, no runtime needs its result any more: DEL succeeds without it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OURSELVES = "netloom["  # and a process's number
 
 
 class Made(Struct, frozen=True):
-    """Who attached a container, such as `podman[812]`, and where. Either may be unknown, and empty."""
+    """Who attached a container, such as `podman[812]`, and where. Either is empty if it is unknown."""
 
     caller: str = ""
     netns: str = ""
 
 
 class Owners(Struct, frozen=True):
-    """What the journal knows of attachments that are or were: the last ADD of each, and which are dead."""
+    """The last ADD of each present or past attachment, and which attachments have a deleted namespace."""
 
     made: Mapping[AttachmentKey, Made] = {}
     dead: Collection[AttachmentKey] = frozenset()
@@ -49,14 +49,14 @@ def owners(ledger: Ledger) -> Owners:
 
 
 def why_kept(it: CachedAttachment, known: Owners) -> str:
-    """Why a result has to stay; empty if it is ours, or of a container that is gone."""
+    """Why a result must be kept; empty if it is ours, or its container no longer exists."""
     others = [plugin for plugin in _types(it) if plugin != TYPE]
     if others:
-        return f"{', '.join(others)} has a part in it, too, and whoever attached it has to delete it"
+        return f"its network also uses {', '.join(others)}, so the runtime that attached it must delete it"
     key = it.endpoint.on(it.network)
     made = known.made.get(key, Made())
     is_ours = (
-        it.container_id == container_id(it.netns)  # which only `netloom cni` and cnitool call it
+        it.container_id == container_id(it.netns)  # a name that only `netloom cni` and cnitool give
         or it.container_id.startswith((KEPT_PREFIX, PREFIX))
         or made.caller.startswith(_OURSELVES)
     )
@@ -64,12 +64,12 @@ def why_kept(it: CachedAttachment, known: Owners) -> str:
     if is_ours or key in known.dead or (netns and not is_namespace(netns)):
         return ""
     who = made.caller or "a runtime"
-    where = f"its container is still there ({netns})" if netns else "its container may still be there"
-    return f"{who} attached it, and needs it to delete it: {where}"
+    where = f"its container still exists ({netns})" if netns else "its container may still exist"
+    return f"{who} attached it, and needs the result to delete it: {where}"
 
 
 def names_us(it: CachedAttachment) -> bool:
-    """Whether our plugin has a part in it."""
+    """Whether its network uses our plugin."""
     return TYPE in _types(it)
 
 
@@ -78,7 +78,7 @@ def is_ours_alone(it: CachedAttachment) -> bool:
 
 
 def _types(it: CachedAttachment) -> list[str]:
-    """Of the plugins of its list; of one that cannot be read, none."""
+    """The types of its network's plugins; empty if the configuration cannot be read."""
     try:
         return [plugin.type for plugin in parse_network(it.config).plugins]
     except CNIError:

@@ -1,4 +1,4 @@
-"""Container runtimes of this machine: where each looks for networks and plugins, as its own files say."""
+"""Container runtimes of this machine: where each looks for networks and plugins, by its own files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PODMAN = (
     "/etc/containers/containers.conf",
     "/etc/containers/containers.conf.d/*.conf",
 )
-# Podman writes down which of its two ways it has taken when it was first used.
+# Podman records here which network backend it chose when it was first used.
 _PODMAN_WAY = "/var/lib/containers/storage/defaultNetworkBackend"
 _PROGRAMS = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin")
 
@@ -37,20 +37,18 @@ class ContainerRuntime(
     ]
     path: Annotated[str, Meta(description="the file that says so; empty: it is the default")]
     conf_dir: Annotated[str, Meta(description="its directory of networks; empty: it uses none")]
-    note: Annotated[str, Meta(description="what else keeps it from netloom; empty if nothing does")]
+    note: Annotated[str, Meta(description="what else keeps it from using netloom; empty if nothing does")]
     remedy: Annotated[str, Meta(description="what to do about that; empty if nothing is to be done")] = ""
     chosen: Annotated[str, Meta(description="the only network that it uses; empty: the first it finds")] = ""
     plugin_path: Annotated[str, Meta(description="the file that names `pluginDirs`; empty: none does")] = ""
     plugin_dirs: Annotated[
         tuple[str, ...], Meta(description="its directories of plugins; empty: the default")
     ] = ()
-    unreadable: Annotated[
-        tuple[UnreadableFile, ...], Meta(description="files of it of which nobody knows what they say")
-    ] = ()
+    unreadable: Annotated[tuple[UnreadableFile, ...], Meta(description="its files that cannot be read")] = ()
 
 
 class _Places(NamedTuple):
-    """What files have said up to here, and which of them did."""
+    """Directories that the files read so far set, and the files that set them."""
 
     path: str = ""
     conf_dir: str = DEFAULT_CONF_DIR
@@ -58,7 +56,7 @@ class _Places(NamedTuple):
     plugin_dirs: tuple[str, ...] = ()
 
     def after(self, path: str, table: Mapping[str, Any], networks: str, *plugins: str) -> _Places:
-        """With what a later file says, by the names of its keys."""
+        """With the settings of a later file, whose keys are given."""
         now = self
         conf_dir = _directories(table.get(networks))
         if conf_dir:
@@ -70,7 +68,7 @@ class _Places(NamedTuple):
 
 
 def runtimes() -> list[ContainerRuntime]:
-    """Those that are installed or configured."""
+    """The runtimes that are installed or configured."""
     found = (*map(_containerd, INSTANCES), _crio(), _podman())
     return [it for it in found if it is not None]
 
@@ -84,7 +82,7 @@ def _containerd(instance: Instance) -> ContainerRuntime | None:
         before = _Places() if table.is_whole else places
         places = before.after(table.path, table.cni, "conf_dir", "bin_dirs", "bin_dir")
     off = switched_off(files.said)
-    note = f"its CRI plugin, which uses networks for pods, is switched off in {off}" if off else ""
+    note = f"its CRI plugin, which uses networks for pods, is disabled in {off}" if off else ""
     return _runtime(instance.name, files, places, note)
 
 
@@ -98,7 +96,7 @@ def _crio() -> ContainerRuntime | None:
         places = places.after(it.path, network, "network_dir", "plugin_dirs")
         chosen = network.get("cni_default_network")
         if isinstance(chosen, str) and chosen:
-            note, network_name = f"it is told to use the network {chosen!r} in {it.path}", chosen
+            note, network_name = f"it uses only the network {chosen!r}, as {it.path} says", chosen
     return _runtime("CRI-O", files, places, note, chosen=network_name)
 
 
@@ -116,7 +114,7 @@ def _podman() -> ContainerRuntime | None:
         if isinstance(chosen, str) and chosen:
             way, said_in = chosen, it.path
     if way and way != "cni":
-        note = f"it uses {way} and no CNI at all ({said_in})"
+        note = f"it uses {way} and not CNI ({said_in})"
         remedy = (
             'set `network_backend = "cni"` in section `[network]` of /etc/containers/containers.conf, and '
             "create the containers again"
@@ -139,7 +137,7 @@ def _runtime(
 
 
 def _directories(value: object) -> tuple[str, ...]:
-    """One, or a list of them. Services run in the root directory, should one be relative."""
+    """A directory, or a list of them. A relative one is below /, in which services run."""
     some = value if isinstance(value, list) else [value]
     return tuple(os.path.join("/", it) for it in some if isinstance(it, str) and it and "\0" not in it)
 
@@ -160,20 +158,20 @@ def _is_installed(program: str) -> bool:
     return any(os.access(os.path.join(directory, program), os.X_OK) for directory in _PROGRAMS)
 
 
-# Nobody writes more; and what takes minutes to parse, nobody waits for.
+# Real files are smaller, and parsing a larger one could take minutes.
 _LARGEST = 1 << 20
 _MOST = 500
 
 
 class UnreadableFile(Struct, frozen=True):
-    """A file that its runtime would read, and that nobody can."""
+    """A file that its runtime would read, and that cannot be read."""
 
     path: Annotated[str, Meta(description="the file")]
     why: Annotated[str, Meta(description="what is wrong with it")]
 
 
 class Said(Struct, frozen=True):
-    """What one file says."""
+    """The content of one file."""
 
     path: str
     document: Mapping[str, Any]
@@ -188,16 +186,16 @@ class RuntimeFiles(Struct, frozen=True):
 
 
 def matching(patterns: Iterable[str]) -> RuntimeFiles:
-    """Of a runtime that goes by names."""
+    """The files of a runtime that reads them in the order of their names."""
     return _sorted_out(
         _read(path) for pattern in patterns for path in sorted(glob.glob(pattern, include_hidden=True))
     )
 
 
 def with_imports(path: str) -> RuntimeFiles:
-    """Of containerd: a file, then what it imports, and then what those do. It, too, reads each once.
+    """A file of containerd, its imports, and their imports. Like containerd, it reads each file once.
 
-    It is known by where it is in the end: by links, a file can import itself under ever longer names.
+    A file is identified by its real path: through links, it can import itself under ever longer names.
     """
     found: list[Said | UnreadableFile] = []
     waiting = [path] if os.path.lexists(path) else []
@@ -216,7 +214,7 @@ def with_imports(path: str) -> RuntimeFiles:
 
 
 def _imported(parent: str, imports: object) -> list[str]:
-    """Only an asterisk makes a pattern, and that matches hidden files, too."""
+    """The imported paths. Only an asterisk makes a pattern, which also matches hidden files."""
     paths = []
     for it in imports if isinstance(imports, list) else ():
         if not isinstance(it, str) or "\0" in it:
@@ -236,9 +234,9 @@ def _read(path: str) -> Said | UnreadableFile:
     except UnicodeDecodeError:
         return UnreadableFile(path, "it is not UTF-8")
     except ValueError as error:  # also of a number that is too long
-        return UnreadableFile(path, f"it is no TOML: {error}")
+        return UnreadableFile(path, f"it is not TOML: {error}")
     except RecursionError:
-        return UnreadableFile(path, "it is nested too deep")
+        return UnreadableFile(path, "it is nested too deeply")
 
 
 def _sorted_out(found: Iterable[Said | UnreadableFile]) -> RuntimeFiles:
@@ -249,16 +247,16 @@ def _sorted_out(found: Iterable[Said | UnreadableFile]) -> RuntimeFiles:
     )
 
 
-# What the CRI plugin's table is called in files of each version.
+# The name of the CRI plugin's table in files of each version.
 _TABLE = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
-# From here on, files are merged key by key. Before, the last that has the plugin's table has all of it.
+# From this version on, files are merged key by key. Before it, the last file with the table has all of it.
 _MERGED = 3
 
 
 class Instance(NamedTuple):
-    """A containerd that a machine may have, `program` if it can do without a file.
+    """A containerd that a machine may have. `program` is set if it also works without a file.
 
-    What `is_generated` is written anew, from a template beside it, whenever its owner starts.
+    If `is_generated`, its owner writes the file from a template beside it at each start.
     """
 
     name: str
@@ -281,7 +279,7 @@ INSTANCES = (
 
 
 class CniTable(NamedTuple):
-    """`cni` in the CRI plugin's table of one file; `is_whole` if nothing counts that was said before."""
+    """`cni` in the CRI plugin's table of one file; `is_whole` if it replaces earlier tables."""
 
     path: str
     cni: Mapping[str, Any]
@@ -302,7 +300,7 @@ def cni_tables(said: Sequence[Said]) -> Iterator[CniTable]:
 
 
 def switched_off(said: Sequence[Said]) -> str:
-    """The file that switches the CRI plugin off, if one does: what any of them lists is off."""
+    """The file that disables the CRI plugin; empty if none does. What any file lists is disabled."""
     for it in said:
         disabled = it.document.get("disabled_plugins")
         if isinstance(disabled, list) and any("cri" in str(uri).split(".") for uri in disabled):
@@ -311,23 +309,23 @@ def switched_off(said: Sequence[Said]) -> str:
 
 
 def to_change(path: str) -> str:
-    """What to change for another setting than the one in a file."""
+    """The file to edit in order to change a setting in `path`."""
     if path not in {it.path for it in INSTANCES if it.is_generated}:
         return path
     return (
-        f"the template beside {path}, from which that is written anew (config-v3.toml.tmpl for containerd 2, "
+        f"the template beside {path}, from which it is generated (config-v3.toml.tmpl for containerd 2, "
         "config.toml.tmpl for older ones),"
     )
 
 
 def _names(own: int, main: int) -> tuple[str, ...]:
-    """An import without a version is of its importer's; containerd 2 takes such a one for older, too."""
+    """The table's possible names. An import without a version has its importer's, or in containerd 2 any."""
     if own:
         return (_TABLE[min(own, max(_TABLE))],)
     return tuple(_TABLE.values()) if main >= _MERGED else (_TABLE[main],)
 
 
 def _version(it: Said) -> int:
-    """0 if it has none."""
+    """The file's version; 0 if it has none."""
     version = it.document.get("version")
     return version if isinstance(version, int) and version > 0 else 0

@@ -22,7 +22,7 @@ from ....cni import (
 from ....cni.args import split_pairs
 from ....cni.runtime import DEFAULT_TIMEOUT
 from ....cni.wire import decode_object
-from ....ops.cni_environment import container_id, nobody_knows, path_of, plugin_dirs
+from ....ops.cni_environment import container_id, is_unknown, path_of, plugin_dirs
 from ....ops.errors import Advised, UsageError
 from ...arguments import seconds
 from ...failure import warn
@@ -122,7 +122,7 @@ def warn_of_problems(args: argparse.Namespace, catalogue: Catalogue) -> None:
         warn(args, f"skipped {problem}")
 
 
-def endpoint(args: argparse.Namespace, is_known: Callable[[str], bool] = nobody_knows) -> Endpoint:
+def endpoint(args: argparse.Namespace, is_known: Callable[[str], bool] = is_unknown) -> Endpoint:
     netns = path_of(args.netns, is_known)
     return Endpoint(
         container_id=args.container_id or container_id(netns),
