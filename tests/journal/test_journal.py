@@ -100,7 +100,7 @@ def test_of_changes_that_go_together_one_that_fails_harms_no_other(journal: Jour
         last = journal.change(reserving("cache", 3))
     with pytest.raises(ValueError, match="no"):
         failed.result(5)
-    with pytest.raises(JournalError, match="held already"):
+    with pytest.raises(JournalError, match="already held"):
         taken.result(5)
     assert first.result(5) != last.result(5)
     assert names(journal) == ["web", "cache"]
