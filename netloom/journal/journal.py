@@ -123,7 +123,7 @@ class Journal:
         self._waits_for_disk = True
         # Whether the last write to the disk failed.
         self._is_doubtful = False
-        self._glance, self._survey = _Reader(path), _Reader(path)
+        self._lookup, self._survey = _Reader(path), _Reader(path)
         self._saving: Answer[None] | None = None
         # Why the last write failed, or empty; and when a write last succeeded.
         self.trouble = ""
@@ -142,7 +142,7 @@ class Journal:
             self._connection = opened(path)
             (self.schema,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._moved_file = MovedFile(path, os.stat(path))
-            self._glance.open()
+            self._lookup.open()
             self._survey.open()
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
             self._thread.start()
@@ -179,7 +179,7 @@ class Journal:
 
         Use it for queries about few rows, whose pages are in memory. Only one thread may call this.
         """
-        return self._read(self._glance, question)
+        return self._read(self._lookup, question)
 
     def survey(self, question: Change[T]) -> T:
         """Answers a query about many rows on the calling thread, so that the writer does not wait for it."""
@@ -254,7 +254,7 @@ class Journal:
             self._closing = True
             self._jobs.put(None)
         self._thread.join()
-        self._glance.close()
+        self._lookup.close()
         self._survey.close()
         has_moved = not self.is_in_place()
         if has_moved:
@@ -292,7 +292,7 @@ class Journal:
                 if not job.writes:
                     self._answer(job)
             for job in jobs:
-                _tell(job)
+                _notify(job)
             if self._commits >= (_CHECKPOINT_AFTER if self._jobs.empty() else _CHECKPOINT_LATEST):
                 self._checkpoint()
 
@@ -452,7 +452,7 @@ class Journal:
         connection.execute("RELEASE job")
 
 
-def _tell(job: _Job) -> None:
+def _notify(job: _Job) -> None:
     if job.error is not None:
         job.answer.set_exception(job.error)
     else:

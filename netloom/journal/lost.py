@@ -44,9 +44,7 @@ def newest(path: str) -> str:
 
 
 def newest_with(path: str, links: Collection[str]) -> tuple[str, int] | None:
-    """Returns the newest copy that knows some of these links, with their number; None if there is no such
-    copy.
-    """
+    """Returns the newest copy that knows some of these links, with their number; None without one."""
     for it in reversed(_readable([*kept(path), *rescued(path), *replaced(path)])):
         count = _known_in(it.path, links)
         if count:
@@ -71,8 +69,8 @@ def advice(path: str, source: str = "", *, runs: bool, is_guarded: bool = True) 
     known = source or newest(path)
     if not known:
         return (
-            f"put it back (the same file), or restore a copy of your own: {down}`netloom journal restore FILE`, "
-            f"`netloom up`; without a copy, {down}`netloom up` begins with an empty journal: "
+            f"put it back (the same file), or restore a copy of your own: {down}"
+            f"`netloom journal restore FILE`, `netloom up`; without a copy, {down}`netloom up` begins with an empty journal: "
             f"{_FORGOTTEN if is_guarded else _UNGUARDED}"
         )
     restore = f"{down}`netloom journal restore {known}`, `netloom up`"

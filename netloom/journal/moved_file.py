@@ -35,7 +35,7 @@ class MovedFile:
         self._file = file
         # The copy that was written, and what was last logged.
         self._copy = ""
-        self._told: tuple[str, str] | None = None
+        self._logged: tuple[str, str] | None = None
 
     def is_in_place(self) -> bool:
         try:
@@ -44,11 +44,11 @@ class MovedFile:
             return False
 
     def where(self) -> str:
-        """Returns the file with the whole content: the open file if it has a name, else the copy, else empty."""
+        """Returns the file with the whole content: the open one if it has a name, else the copy, or empty."""
         return name_of_open(self._file) or self._copy
 
     def save(self, connection: sqlite3.Connection, *, is_last: bool = False) -> None:
-        """Saves the content; logs what fails and retries it at the next call. Only the writer's thread may
+        """Saves the content; logs what fails, and retries it next time. Only the writer's thread may
         call it.
         """
         why = _checkpoint_failure(connection, _AT_LAST if is_last else _BRIEFLY)
@@ -61,12 +61,12 @@ class MovedFile:
                 self._copy, why = made, ""
             except (OSError, sqlite3.DatabaseError) as cause:
                 why = reason(cause)
-        self._tell(name or self._copy, why)
+        self._log_once(name or self._copy, why)
 
-    def _tell(self, where: str, why: str) -> None:
-        if (where, why) == self._told:
+    def _log_once(self, where: str, why: str) -> None:
+        if (where, why) == self._logged:
             return
-        self._told = (where, why)
+        self._logged = (where, why)
         if why and where:
             log.error("%s is incomplete: the latest entries are only in %s-wal: %s", where, self._path, why)
         elif why:
@@ -83,7 +83,7 @@ class MovedFile:
 
 
 def remove_empty_log(path: str) -> None:
-    """Deletes an empty WAL whose file does not exist. A WAL with content may be the last data, so it stays."""
+    """Deletes an empty WAL whose file does not exist. One with content may be the last data."""
     wal, shm = (path + ending for ending in _LOGS)
     with suppress(OSError):
         if os.lstat(wal).st_size == 0:

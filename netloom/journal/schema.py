@@ -162,7 +162,7 @@ _READABLE_BY = "readable_by"
 
 
 def require_known(connection: sqlite3.Connection, path: str) -> int:
-    """Returns the schema version of the file, without changing it. Raises `JournalError` for an unknown one."""
+    """Returns the schema version of the file, without changing it. Raises `JournalError` if unknown."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
