@@ -70,7 +70,8 @@ def advice(path: str, source: str = "", *, runs: bool, is_guarded: bool = True) 
     if not known:
         return (
             f"put it back (the same file), or restore a copy of your own: {down}"
-            f"`netloom journal restore FILE`, `netloom up`; without a copy, {down}`netloom up` begins with an empty journal: "
+            f"`netloom journal restore FILE`, `netloom up`; without a copy, {down}"
+            "`netloom up` begins with an empty journal: "
             f"{_FORGOTTEN if is_guarded else _UNGUARDED}"
         )
     restore = f"{down}`netloom journal restore {known}`, `netloom up`"

@@ -83,7 +83,7 @@ def alike(ledger: Ledger, word: str) -> list[Named]:
 
 
 def _listed(ledger: Ledger, condition: str, values: Sequence[object], log: bool) -> list[Named]:
-    """Runs a search. A word with bytes that are not text matches nothing, since the journal holds only text."""
+    """Runs a search. A word with bytes that are not text matches nothing: the journal holds only text."""
     if not all(_is_text(it) for it in values):
         return []
     found: dict[Named, None] = {}

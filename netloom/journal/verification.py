@@ -103,7 +103,7 @@ def _of_times(connection: sqlite3.Connection) -> Iterator[Fault]:
 
 def _dangling(connection: sqlite3.Connection) -> Iterator[Fault]:
     for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check"):
-        yield Fault("reference", f"a row refers to a row of {parent} that does not exist", table)
+        yield Fault("reference", f"a row refers to a row of {parent} that is not there", table)
     query = (
         "SELECT network, container_id, ifname FROM attachment "
         "WHERE id NOT IN (SELECT attachment FROM address WHERE attachment IS NOT NULL)"

@@ -87,7 +87,7 @@ def make_nothing(path: Path) -> None:
 
 
 OTHERS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "an ordinary file": (make_file, "an ordinary file, not a network namespace"),
+    "a regular file": (make_file, "is a regular file, not a network namespace"),
     "a directory": (make_directory, "a directory, not a network namespace"),
     "a FIFO": (os.mkfifo, "a FIFO, not a network namespace"),
     "a dangling link": (make_dangling_link, "a link that leads nowhere"),
