@@ -139,8 +139,8 @@ def _tracked(connection: NetlinkConnection) -> int:
 
 def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.ConntrackEntry]:
     for payload in told:
-        glimpsed = conntrack.glimpse(payload)
-        if glimpsed is None or glimpsed in ports:
+        found = conntrack.decode_port(payload)
+        if found is None or found in ports:
             entry = conntrack.decode(payload)
             if (entry.original.protocol, entry.original.destination_port) in ports:
                 yield entry

@@ -90,7 +90,7 @@ OTHERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a regular file": (make_file, "is a regular file, not a network namespace"),
     "a directory": (make_directory, "a directory, not a network namespace"),
     "a FIFO": (os.mkfifo, "a FIFO, not a network namespace"),
-    "a dangling link": (make_dangling_link, "a link that leads nowhere"),
+    "a dangling link": (make_dangling_link, "a dangling symbolic link"),
     "a loop of links": (make_loop, "symbolic links"),
     "a socket": (make_socket, "cannot open network namespace"),
     "nothing": (make_nothing, "No such file or directory"),
@@ -206,7 +206,7 @@ def test_closing_twice_is_closing() -> None:
 def test_a_closed_namespace_says_so(use: Callable[[Namespace], object]) -> None:
     namespace = Namespace.new("pod seven")
     namespace.close()
-    with pytest.raises(InvalidNamespace, match="pod seven was closed"):
+    with pytest.raises(InvalidNamespace, match="pod seven is closed"):
         use(namespace)
 
 
