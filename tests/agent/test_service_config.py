@@ -153,7 +153,7 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"args": {"cni": {"mtu": 100}}}, "mtu 100 is not from 576 to 65535"),
     ({"mac": "02:00"}, "'02:00' is no MAC address"),
     ({"mac": 5}, "mac is 5, and must be a MAC address, such as"),
-    ({"args": {"cni": {"mac": "03:00:00:00:00:01"}}}, "03:00:00:00:00:01 is a group's MAC address"),
+    ({"args": {"cni": {"mac": "03:00:00:00:00:01"}}}, "03:00:00:00:00:01 is a multicast MAC address"),
 ]
 
 BAD = HOST_PORTS + BANDWIDTH + MASQUERADE + OTHERS

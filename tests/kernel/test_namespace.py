@@ -129,7 +129,7 @@ def test_a_file_in_place_of_a_directory_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "\0", "\udc80\0"])
 def test_a_path_with_a_nul_is_refused(path: str) -> None:
-    with pytest.raises(InvalidNamespace, match="no path") as caught:
+    with pytest.raises(InvalidNamespace, match="not a path") as caught:
         Namespace.open(path)
     assert caught.value.errno == errno.EINVAL
 
