@@ -136,7 +136,7 @@ def test_a_second_add_that_fails_does_not_undo_the_first(
     plugin.order(ReportError="eth0 exists", ReportErrorCode=100)
     with pytest.raises(PluginFailed) as caught:
         runtime.add(network, web, cleanup=True)
-    assert "attached already" in caught.value.__notes__[0]
+    assert "already attached" in caught.value.__notes__[0]
     assert doubles.commands == ["ADD", "ADD"]
     assert cache_files(cache) == ["net-web-1-eth0"]
 
