@@ -123,7 +123,7 @@ def _of_attachments(connection: sqlite3.Connection) -> Iterator[Fault]:
         try:
             decode_result(result)
         except CNIError as error:
-            yield Fault("result", f"its result is invalid:  {error}", key)
+            yield Fault("result", f"its result is invalid: {error}", key)
 
 
 def _of_operations(connection: sqlite3.Connection) -> Iterator[Fault]:
@@ -131,4 +131,4 @@ def _of_operations(connection: sqlite3.Connection) -> Iterator[Fault]:
         try:
             msgspec.json.decode(phases, type=dict[str, float])
         except msgspec.MsgspecError as error:
-            yield Fault("operation", f"cannot read its phases:  {error}", f"operation {number}")
+            yield Fault("operation", f"cannot read its phases: {error}", f"operation {number}")

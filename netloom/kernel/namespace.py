@@ -207,7 +207,7 @@ def _opened(path: str) -> int:
         # Non-blocking: a FIFO in the place of a namespace is refused without waiting.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except ValueError as cause:
-        raise InvalidNamespace(f"{path!r} is not a path:  {cause}", errno=errno.EINVAL) from None
+        raise InvalidNamespace(f"{path!r} is not a path: {cause}", errno=errno.EINVAL) from None
     except OSError as cause:
         reason = "it is a dangling symbolic link" if _dangles(path, cause) else cause.strerror
         raise InvalidNamespace(

@@ -191,7 +191,7 @@ def listed(namespace: Namespace, what: str = "ruleset") -> list[dict[str, Any]]:
     try:
         document = msgspec.json.decode(said, type=dict[str, list[dict[str, Any]]])
     except msgspec.MsgspecError as cause:
-        raise Malformed(f"nft printed invalid JSON:  {cause}") from None
+        raise Malformed(f"nft printed invalid JSON: {cause}") from None
     if "nftables" not in document:
         raise KernelError("nft printed no ruleset")
     return [it for it in document["nftables"] if "metainfo" not in it]
