@@ -36,7 +36,7 @@ from .result import AnyResult
 
 Network: TypeAlias = NetworkConfig | PluginConfig
 
-# Time for a cleanup after a deadline has passed.
+# Time for a clean-up after a deadline has passed.
 CLEANUP_TIMEOUT = 30.0
 
 
@@ -228,9 +228,9 @@ class Operations(Struct, frozen=True):
             except CNIError as second:
                 undone = False
                 where = _placed(second, network, plugin, endpoint, "delete")
-                error.add_note(f"the cleanup after it failed as well: {where}")
+                error.add_note(f"the clean-up after it failed as well: {where}")
             except BaseException as second:
-                second.add_note("the cleanup was interrupted, so something may remain: send DEL")
+                second.add_note("the clean-up was interrupted, so something may remain: send DEL")
                 raise
         # Its entry may already be on the disk. If something remains, GC needs the entry.
         if undone:

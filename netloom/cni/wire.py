@@ -166,7 +166,7 @@ def placed(said: object, data: bytes) -> str:
     >>> placed("JSON is malformed: invalid character (byte 9)", b'{\\n  "a": x}')
     'JSON is malformed: invalid character (line 2, column 8)'
     >>> placed("Input data was truncated", b'{\\n')
-    'it ends too early (line 2, column 1)'
+    'the document ends too early (line 2, column 1)'
     """
     text = str(said)
     if text == _TRUNCATED:

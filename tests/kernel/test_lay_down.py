@@ -177,7 +177,7 @@ def test_chains_that_are_no_longer_wanted_are_gone(host: Namespace) -> None:
     ("wrong", "word"),
     [
         ((chain(1), NftChain("inet", "t", "net-1", ("accept",))), "twice"),
-        ((NftChain("inet", "t", "input", ("accept",)),), "beside"),
+        ((NftChain("inet", "t", "input", ("accept",)),), "no chain"),
         ((NftChain("inet", "t", "other", ("accept",)),), "no chain"),
         ((NftChain("inet", "other", "net-1", ("accept",)),), "does not belong to"),
         ((NftChain("inet", "t", "net-1", ("no such statement",)),), "install"),

@@ -98,10 +98,10 @@ def by_index(index: int) -> bytes:
 
 
 def by_name(name: str) -> bytes:
-    return _NOBODY + text(_NAME, name)
+    return _NO_LINK + text(_NAME, name)
 
 
-_NOBODY = by_index(0)
+_NO_LINK = by_index(0)
 
 
 def get(index: int) -> bytes:
@@ -113,7 +113,7 @@ def get_by_name(name: str) -> bytes:
 
 
 def everything() -> bytes:
-    return _NOBODY + u32(_EXT_MASK, _SKIP_STATISTICS)
+    return _NO_LINK + u32(_EXT_MASK, _SKIP_STATISTICS)
 
 
 def properties(
@@ -153,7 +153,7 @@ def create(kind: str, common: bytes, data: bytes = b"") -> bytes:
     parts = [text(_KIND, kind)]
     if data:
         parts.append(nested(_DATA, data))
-    return _NOBODY + common + nested(_LINKINFO, *parts)
+    return _NO_LINK + common + nested(_LINKINFO, *parts)
 
 
 def veth_peer(common: bytes, netns: int | None) -> bytes:
@@ -162,7 +162,7 @@ def veth_peer(common: bytes, netns: int | None) -> bytes:
     Moving an end there afterwards would cost an RCU grace period of some 15 ms.
     """
     where = b"" if netns is None else u32(_NET_NS_FD, netns)
-    return nested(_VETH_PEER, _NOBODY, common, where)
+    return nested(_VETH_PEER, _NO_LINK, common, where)
 
 
 def change(index: int, common: bytes = b"", *, up: bool | None = None) -> bytes:
@@ -183,7 +183,7 @@ def change_port(index: int, kind: str, data: bytes) -> bytes:
 
 def delete_group(group: int) -> bytes:
     """Builds a request that deletes every link of a group, at the cost of one RCU barrier for all."""
-    return _NOBODY + u32(_GROUP, group)
+    return _NO_LINK + u32(_GROUP, group)
 
 
 def departed(kind: int, payload: bytes) -> int | None:

@@ -16,7 +16,7 @@ from .base import LinkName, Object, Scope, Undo
 from .link import find, flags_of, name_of
 from .route import PROTOCOL
 
-_NOBODY = "00:00:00:00:00:00"
+_ZERO_MAC = "00:00:00:00:00:00"
 
 
 class Neighbour(Object, frozen=True, tag="neighbour"):
@@ -130,10 +130,10 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
 
     def __post_init__(self) -> None:
         require_link_name(self.link)
-        if self.mac != _NOBODY:
+        if self.mac != _ZERO_MAC:
             require_mac(self.mac)
         elif self.via is None:
-            raise InvalidObject(f"{self.label}: {_NOBODY} needs a far end")
+            raise InvalidObject(f"{self.label}: {_ZERO_MAC} needs a far end")
         if self.via is not None:
             packed_ip(self.via)
         require_range("VLAN", self.vlan, 1, 4094)
@@ -167,7 +167,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
         if differences[0].what == "different":
             raise Conflict(differences)
-        how = APPEND if self.mac == _NOBODY else EXCLUSIVE
+        how = APPEND if self.mac == _ZERO_MAC else EXCLUSIVE
         return self._create(scope, wire.NEW, self._request, CREATE | how)
 
     def _keep(self, scope: Scope) -> Undo | None:
@@ -191,7 +191,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         if not found:
             return missing(self.label)
         wanted = None if self.via is None else packed_ip(self.via)
-        if self.mac == _NOBODY:
+        if self.mac == _ZERO_MAC:
             ours = (one for one in found if one.address == wanted and one.port is None and one.vni is None)
             return [] if any(ours) else missing(self.label)
         one = found[0]

@@ -35,7 +35,7 @@ _KINDS = {
 _KIND_NAMES = {number: name for name, number in _KINDS.items()}
 _IPV6_METRIC = 1024  # values that the kernel treats as unset
 # A packet to one of these takes the default route: neither is ever assigned (RFC 1112, RFC 4291).
-_NOBODYS = {4: packed_ip("240.0.0.1"), 16: packed_ip("4000::1")}
+_UNASSIGNED = {4: packed_ip("240.0.0.1"), 16: packed_ip("4000::1")}
 
 
 class Hop(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -212,7 +212,7 @@ class Route(Object, frozen=True, tag="route"):
         if self.kind != "unicast":
             return None
         index = hops[0].index if len(hops) == 1 else None
-        address = packed if prefix else _NOBODYS[len(packed)]
+        address = packed if prefix else _UNASSIGNED[len(packed)]
         try:
             answer = connection.ask(wire.GET, wire.matching(family_of(packed), address, index))
         except Refused:
