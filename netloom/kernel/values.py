@@ -54,7 +54,7 @@ def require_mac(mac: str | None) -> None:
 
 def require_range(what: str, value: int | None, low: int, high: int) -> None:
     if value is not None and not low <= value <= high:
-        raise InvalidObject(f"{what} {value} is not between {low} and {high}")
+        raise InvalidObject(f"{what} {value} is not from {low} to {high}")
 
 
 @_remembered
