@@ -17,8 +17,8 @@ from . import agent, cni, isolation, kernel, operate, report, services
 from .measure import Item, Remark, Rivals, Together, Unmeasurable, measure, measure_rivals, measure_together
 from .place import BUILD, CHECKOUT, Place
 
-# Where areas are found: their name, which opens the names of their measurements, and what
-# yields them. An item is measured when it is yielded, so that what it needs may live until then.
+# The areas: their name, which begins the names of their measurements, and the function that yields them. An
+# item is measured when it is yielded, so that what it needs may live until then.
 AREAS: Mapping[str, Callable[[Place], Generator[Item, None, None]]] = {
     "agent": agent.comparisons,
     "cni": cni.comparisons,
@@ -60,7 +60,7 @@ def _place(state: Path) -> Place:
 
 
 def _measured(area: str, place: Place) -> Iterator[report.Row | Remark]:
-    # Closed whatever happens: what an area has running ends with it.
+    # Closed in any case: processes of an area end with it.
     with closing(AREAS[area](place)) as items:
         for item in items:
             if isinstance(item, Remark):

@@ -1,7 +1,7 @@
-"""The agent behind its plugin against the reference plugins: what a runtime waits for.
+"""The agent behind its plugin against the reference plugins: the time that a runtime waits.
 
-Both are run by the same driver, and every container is a fresh namespace, made outside of the measured
-time. Ours is durable and keeps containers from sending under false addresses; the reference does neither.
+The same driver runs both, and every container is a fresh namespace, created outside the measured time.
+netloom is durable and prevents spoofed source addresses; the reference does neither.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _missing() -> str:
 
 
 class _Life:
-    """ADD, CHECK and DEL of one container after the other, and what a bare spawn takes in between.
+    """ADD, CHECK and DEL of one container after the other, with the time of a bare spawn in between.
 
-    There is no pause between them: that is one at a time, and not one now and then. After a pause, the
-    machine's caches are cold, and its processors asleep; `agent.add_after_rest` has that.
+    There is no pause between them: this measures a sequence, not occasional requests. After a pause, the
+    machine's caches are cold and its processors asleep; `agent.add_after_rest` measures that.
     """
 
     def __init__(self, host: Host, bare: spawn.Call) -> None:
@@ -115,7 +115,7 @@ def _after_rest(ours: OurHost, reference: ReferenceHost) -> Generator[Item, None
     with closing(Supply()) as supply:
         yield Comparison(
             "agent.add_after_rest",
-            f"{_OURS}: one ADD after 30 ms in which nothing was done; {_PEER}",
+            f"{_OURS}: one ADD after 30 ms of rest; {_PEER}",
             ours=lambda: rested_add(ours, supply),
             peer=lambda: rested_add(reference, supply),
             rounds=50,
@@ -140,13 +140,13 @@ def _where_the_time_goes(ours: OurHost, life: _Life, rounds: int) -> Remark:
 
 
 def _recorded(ours: OurHost, names: list[str]) -> dict[tuple[str, str], Operation]:
-    """What the agent says of its operations. They are logged a little later than they are answered."""
+    """Returns what the agent logged of its operations. It logs them a little later than it answers them."""
     for _ in range(50):
         time.sleep(0.2)
         found = {(it.verb, it.container_id): it for it in ours.operations()}
         if all((verb, name) in found for verb in _VERBS for name in names):
             return found
-    raise RuntimeError("the agent's journal does not have all operations")
+    raise RuntimeError("operations are missing in the agent's journal")
 
 
 def _bursts(ours: Host, reference: Host, at_once: int) -> Together:
@@ -177,7 +177,7 @@ def _bursts(ours: Host, reference: Host, at_once: int) -> Together:
 
 
 def _growth() -> Generator[Item, None, None]:
-    """What many attachments cost: the next one, memory, and the agent's start."""
+    """The cost of many attachments: the next ADD, memory, and the agent's start."""
     with ExitStack() as stack:
         few = stack.enter_context(closing(OurHost("few")))
         many = stack.enter_context(closing(OurHost("many")))

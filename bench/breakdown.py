@@ -1,8 +1,8 @@
-"""Where the time of an ADD and of a DEL goes, from outside to inside.
+"""Where the time of an ADD and of a DEL is spent, from outside to inside.
 
-What the driver saw, without a bare spawn of the plugin and without what the agent says that it took, is
-the way there and back. Of the agent's own phases, the kernel's is split by the kind of object, as the time
-is shared when this process applies the recorded plan once more, in namespaces of its own.
+The time that the driver saw, less a bare spawn of the plugin and less the time that the agent reports, is the
+time for the way there and back. Of the agent's phases, the kernel's is split by type of object, in proportion
+to the times when this process applies the recorded plan once more, in namespaces of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .measure import median, milliseconds
 
 _ROUNDS = 60
 _KINDS = ("nft", "sysctl", "netlink")
-# What happens in the phases of each verb, in their order.
+# What happens in the phases of each verb, in order.
 _PHASES = {
     "ADD": {
         "judge": "judge the request",
@@ -39,14 +39,14 @@ _PHASES = {
         "queue": "judge the request",
         "mark": "journal: the row is deleting, noted",
         "kernel": "kernel",
-        "release": "journal: the row is gone, addresses rest, durable",
+        "release": "journal: the row is deleted, addresses rest, durable",
         "answer": "encode the answer",
     },
 }
 
 
 class Seen(Struct, frozen=True):
-    """One operation, from both sides, and a bare spawn of the plugin just before it. Milliseconds."""
+    """One operation, seen from both sides, and a bare spawn of the plugin just before it. Milliseconds."""
 
     total: float
     spawn: float
@@ -54,7 +54,7 @@ class Seen(Struct, frozen=True):
 
 
 def breakdown(verb: str, seen: Sequence[Seen], kinds: Mapping[str, float]) -> list[str]:
-    """A table of the middle half: means, so that the parts make up the whole."""
+    """Returns a table of the middle half: means, so that the parts add up to the whole."""
     ordered = sorted(seen, key=lambda it: it.total)
     middle = ordered[len(ordered) // 4 : len(ordered) - len(ordered) // 4]
     whole, bare = fmean(it.total for it in middle), fmean(it.spawn for it in middle)
@@ -74,7 +74,7 @@ def breakdown(verb: str, seen: Sequence[Seen], kinds: Mapping[str, float]) -> li
 
 
 def kinds_of_applying(plan: Plan) -> dict[str, float]:
-    """The share of each kind of object in the time, when the plan is applied."""
+    """Returns each object type's share of the time to apply the plan."""
     took: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     with Namespace.new() as host:
         apply(Plan((TABLE,)), Scope(host))
@@ -92,7 +92,7 @@ def kinds_of_applying(plan: Plan) -> dict[str, float]:
 
 
 def kinds_of_removing(plan: Plan) -> dict[str, float]:
-    """The same when it is removed, until the links are gone: they take along what rests on them."""
+    """Returns the same for removal, until the links are deleted, and with them what depends on them."""
     took: dict[str, list[float]] = {"nft": [], "links, and threads": []}
     elements = Plan(tuple(it for it in plan.objects if isinstance(it, NftElement)))
     others = Plan(tuple(it for it in plan.objects if not isinstance(it, NftElement)))

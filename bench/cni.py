@@ -1,6 +1,6 @@
-"""The CNI library and its command: how much they add to what cannot be avoided.
+"""The CNI library and its command: how much they add to the unavoidable cost.
 
-Sides that make attachments undo them outside of the measured time.
+A side that attaches detaches outside the measured time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _network(name: str, **keys: Any) -> NetworkConfig:
 
 
 class _Request:
-    """One ADD of a list's first plugin: what `Operations` does for each plugin, without cache and lock."""
+    """One ADD of a list's first plugin, as `Operations` runs it for each plugin, without cache and lock."""
 
     def __init__(self, plugin: Path, io: IO) -> None:
         self._network = _network("bench")
@@ -95,7 +95,7 @@ def _exec(plugin: Path) -> Comparison:
     request = _Request(plugin, Blocking())
     stdin, env = request.stdin(), request.env()
     if drive(request.execute()) != decode_result(spawn.exchange(str(plugin), stdin, env)):
-        raise RuntimeError("netloom and the bare exchange got different results from the static plugin")
+        raise RuntimeError("netloom and the bare exchange received different results from the static plugin")
     return Comparison(
         name="cni.exec",
         what=f"ours: find the plugin, build its stdin and environment, run it, decode its result; {_BARE}",
@@ -194,7 +194,7 @@ def _cli_add(plugin: Path, place: Place) -> Comparison | Unmeasurable:
 
 
 def _require_same_output(ours: tuple[str, ...], peer: tuple[str, ...], env: dict[str, str]) -> None:
-    """Both must do the work: print the same result and keep it in the private cache until DEL."""
+    """Checks that both do the work: print the same result and keep it in the private cache until DEL."""
     printed = []
     for tool in (ours, peer):
         for verb in ("add", "del"):
@@ -247,11 +247,11 @@ def _python() -> Path:
 
 
 def _netloom() -> Path:
-    """The command as it is installed, beside the interpreter that runs this."""
+    """Returns the path of the installed command, beside this process's interpreter."""
     return _python().with_name("netloom")
 
 
 def _environment() -> dict[str, str]:
-    """Ours, except that the warm-up may leave bytecode behind: users' interpreters do."""
+    """Our environment, but the warm-up may write bytecode, as users' interpreters do."""
     hidden = ("PYTHONDONTWRITEBYTECODE", "CNI_ARGS", "CAP_ARGS", "CNI_IFNAME")
     return {key: value for key, value in os.environ.items() if key not in hidden}

@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 
 class Took(NamedTuple):
-    """Milliseconds: from its spawn to its end, and what it had of a processor meanwhile."""
+    """Milliseconds: from spawn to end, and the processor time of the process."""
 
     elapsed: float
     processor: float
 
 
 def into_a_pipe(command: Sequence[str], env: Mapping[str, str]) -> Took:
-    """With somebody at the other end who reads."""
+    """Runs it with a pipe whose other end is read."""
     return _run(command, env, *os.pipe())
 
 
 def on_a_terminal(command: Sequence[str], env: Mapping[str, str]) -> Took:
-    """With one that takes every line. A real one takes longer to draw them."""
+    """Runs it on a terminal that accepts every line at once. A real one takes longer to draw them."""
     return _run(command, env, *os.openpty())
 
 
@@ -49,6 +49,6 @@ def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 1 << 16)
     except OSError as error:
-        if error.errno == errno.EIO:  # a terminal that nobody has open any more
+        if error.errno == errno.EIO:  # no process has the terminal open any more
             return b""
         raise

@@ -1,7 +1,7 @@
-"""Containers: network namespaces with a path, made by this process, a good number at a time.
+"""Containers: network namespaces with a path, which this process creates in batches.
 
-The kernel takes its time to do away with a namespace, and holds its locks meanwhile. So used ones
-are kept until new ones are needed, and are then waited for, all at once.
+The kernel takes time to destroy a namespace, and holds its locks meanwhile. So used namespaces are kept until
+new ones are needed, and then destroyed and waited for all at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _numbers = count(1)
 
 
 def made(amount: int) -> list[str]:
-    """New ones. A container's ID is its name below /run/netns, which is private to the run."""
+    """Creates containers. A container's ID is its name below /run/netns, which is private to the run."""
     _NAMES.mkdir(exist_ok=True)
     names = [f"bench{next(_numbers)}" for _ in range(amount)]
     for name in names:
@@ -42,7 +42,7 @@ def path(name: str) -> str:
 
 
 def forget(names: list[str]) -> None:
-    """They end when nothing is left in them that holds them."""
+    """Releases them. They end when nothing in them holds them."""
     for name in names:
         _libc.umount2(path(name).encode(), _MNT_DETACH)
         os.unlink(path(name))
@@ -50,7 +50,7 @@ def forget(names: list[str]) -> None:
 
 @contextmanager
 def containers(amount: int) -> Iterator[list[str]]:
-    """So many, for the time of a block."""
+    """Gives some containers for a block."""
     names = made(amount)
     try:
         yield names
@@ -59,7 +59,7 @@ def containers(amount: int) -> Iterator[list[str]]:
 
 
 class Supply:
-    """One fresh container after the other."""
+    """Gives one fresh container after the other."""
 
     def __init__(self) -> None:
         self._fresh: list[str] = []
@@ -82,5 +82,5 @@ class Supply:
 
 
 def settle(seconds: float = 0.03) -> None:
-    """Lets the kernel finish with what earlier rounds took away."""
+    """Waits for the kernel to finish what earlier rounds deleted."""
     time.sleep(seconds)

@@ -1,8 +1,8 @@
-"""Two hosts, each in a network namespace of its own, that do the same by the same driver.
+"""Two hosts, each in a network namespace of its own, that do the same work for the same driver.
 
-Ours has an agent, and the static plugin in front of it. The reference's is the bridge plugin, which runs
-host-local for the addresses of both families, and what is chained after it. Both keep what they know below
-/var/lib, on a real disk.
+Ours has an agent behind the static plugin. The reference has the bridge plugin, which runs host-local for the
+addresses of both families, and the plugins chained after it. Both keep their state below /var/lib, on a real
+disk.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IFNAME = "eth0"
 _PATIENCE = 60.0
 _CLIENTS = 16
 
-# The host's address, and that of the way out, where nobody is.
+# The host's address, and its gateway, which does not exist.
 ADDRESS, GATEWAY = "192.0.2.1", "192.0.2.254"
 _UPLINK = f"""\
 link set lo up
@@ -53,7 +53,7 @@ route add default via 2001:db8::fe
 """
 
 
-# The capability arguments of a container's interface, by the names of both.
+# The capability arguments of a container's interface, by container and interface name.
 Arguments: TypeAlias = Callable[[str, str], Mapping[str, Any]]
 
 
@@ -62,9 +62,9 @@ def _no_arguments(container: str, ifname: str) -> Mapping[str, Any]:  # noqa: AR
 
 
 class Host:
-    """What runtimes do, whoever's plugins are in the list. They keep what ADD answered, for CHECK and DEL.
+    """The work of a runtime, for any list of plugins. It keeps what ADD answered, for CHECK and DEL.
 
-    `arguments` are the capability arguments of an interface of a container: always the same.
+    `arguments` are the capability arguments of a container's interface: always the same.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class Host:
         self._plug_in()
 
     def _plug_in(self) -> None:
-        """As every machine has it: a way out, with addresses.
+        """Gives the host an uplink with addresses, like any machine.
 
-        Without an address, the kernel looks for one at all links whenever it gets a route.
+        Without an address, the kernel would search all links for one whenever a route is added.
         """
         with self.namespace.entered():
             subprocess.run(["ip", "-batch", "-"], input=_UPLINK, text=True, check=True)
 
     def run(self, verb: str, container: str) -> float:
-        """The milliseconds of one, by itself."""
+        """Runs one request; returns its milliseconds."""
         return self.run_all(verb, [container], 1)
 
     def run_all(self, verb: str, containers: Sequence[str], at_once: int) -> float:
-        """The milliseconds from the first one's spawn to the last one's end."""
+        """Runs all; returns the milliseconds from the first spawn to the last end."""
         chains = [spawn.Chain(self._calls(verb, container)) for container in containers]
         with self.namespace.entered():
             if len(chains) == 1:
@@ -114,7 +114,7 @@ class Host:
         return took
 
     def _calls(self, verb: str, container: str) -> Generator[spawn.Call, bytes, None]:
-        """The plugins in the order of the verb: DEL goes backwards, and ADD hands on what was answered."""
+        """The plugins in the order of the verb: DEL runs backwards, and ADD passes results on."""
         before = self._results.get(container)
         variables = self.variables(verb, container)
         plugins: Sequence[Mapping[str, Any]] = self._network["plugins"]
@@ -126,7 +126,7 @@ class Host:
             output = yield spawn.Call(str(self._directory / plugin["type"]), stdin, variables)
 
     def config(self, plugin: Mapping[str, Any], container: str, ifname: str, before: Any = None) -> bytes:
-        """As the runtime gives it: the arguments that the plugin declares, and what was answered before."""
+        """Builds the configuration as a runtime does: with capability arguments and the previous result."""
         document = {"cniVersion": self._network["cniVersion"], "name": self._network["name"], **plugin}
         declared = plugin.get("capabilities", {})
         arguments = self.arguments(container, ifname)
@@ -138,7 +138,7 @@ class Host:
         return json.dumps(document).encode()
 
     def write_network(self, directory: Path) -> None:
-        """Where runtimes and commands look for it."""
+        """Writes the network where runtimes and commands look for it."""
         (directory / "10-bench.conflist").write_text(json.dumps(self._network))
 
     def variables(self, verb: str, container: str, ifname: str = IFNAME) -> dict[str, str]:
@@ -151,7 +151,7 @@ class Host:
         }
 
     def address(self, container: str) -> str:
-        """Its IPv4 address, without the prefix's length."""
+        """Returns its IPv4 address, without the prefix length."""
         addresses: list[str] = [ip["address"] for ip in self._results[container]["ips"]]
         return next(address.partition("/")[0] for address in addresses if ":" not in address)
 
@@ -160,9 +160,9 @@ class Host:
 
 
 class ReferenceHost(Host):
-    """The bridge plugin as most write it down: a gateway, both families, default routes.
+    """The bridge plugin in its usual configuration: a gateway, both families, default routes.
 
-    `keys` are more of its own, `chained` are the plugins after it.
+    `keys` are additional keys, `chained` are the plugins after it.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class ReferenceHost(Host):
 
 
 class OurHost(Host):
-    """The static plugin and its agent, as they are installed. `keys` are more of the network's."""
+    """The static plugin and its agent, as installed. `keys` are additional keys of the network."""
 
     program: Sequence[str] = (str(Path(sys.executable).with_name("netloom")),)
 
@@ -206,7 +206,7 @@ class OurHost(Host):
         self.agent = 0
 
     def start(self) -> float:
-        """The seconds from the start of the agent's process to its first answer."""
+        """Starts the agent; returns the seconds until its first answer."""
         command = [*self.program, "agent", "--state-dir", self.state_dir, "--socket", self.socket]
         # Whatever ends the run, no agent outlives it.
         command = ["/usr/bin/setpriv", "--pdeathsig", "KILL", *command]
@@ -229,7 +229,7 @@ class OurHost(Host):
             return False
 
     def kill(self) -> None:
-        """SIGKILL: it gets no chance to leave things as the next one likes them."""
+        """Sends SIGKILL, so that it cannot clean up for the next one."""
         agent, self.agent = self.agent, 0
         if agent:
             with suppress(ProcessLookupError):
@@ -241,9 +241,9 @@ class OurHost(Host):
         super().close()
 
     def add_many(self, containers: Sequence[str], ifnames: Sequence[str], patience: float) -> bool:
-        """Attachments without the plugin's processes: an interface of every name for every container.
+        """Attaches without processes of the plugin: an interface of every name for every container.
 
-        False if that was not done within so many seconds.
+        Returns false if that took longer than the limit.
         """
         end = time.monotonic() + patience
         with ThreadPoolExecutor(_CLIENTS) as clients:
@@ -266,7 +266,7 @@ class OurHost(Host):
             raise RuntimeError(f"no attachment {ifname} of {container}: {reply!r}")
 
     def megabytes(self) -> float:
-        """The agent's resident memory, in millions of bytes."""
+        """Returns the agent's resident memory, in millions of bytes."""
         with open(f"/proc/{self.agent}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -275,7 +275,7 @@ class OurHost(Host):
             return ledger.operations(5000)
 
     def plan(self, container: str) -> Plan:
-        """How an attachment is recorded."""
+        """Returns the recorded plan of an attachment."""
         with self._ledger() as ledger:
             return Plan.decode(ledger.of_container(container)[0].plan)
 
@@ -296,7 +296,7 @@ class OurHost(Host):
 
 
 def ask(at: str, frame: bytes, netns: int | None = None) -> bytes | None:
-    """The status byte and the output; nothing if the agent hung up."""
+    """Returns the status byte and the output; nothing if the agent closed the connection."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(_PATIENCE)
         connection.connect(at)

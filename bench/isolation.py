@@ -1,9 +1,9 @@
-"""A private place to measure in, so that nothing of the machine is touched.
+"""A private place for measurements, so that nothing of the machine is touched.
 
-The run gets its own network and mount namespace. /run is an empty tmpfs. Over /var/lib, where
-Go's cnitool keeps its cache and cannot be told another place, lies a directory of the real
-disk: on tmpfs a durable write would cost nothing. It covers all of /var/lib and not just
-/var/lib/cni, because that one may not exist, and making it would touch the machine.
+The run gets its own network and mount namespace. /run is an empty tmpfs. Over /var/lib, where Go's cnitool
+keeps its cache at a fixed path, a directory of the real disk is mounted: on tmpfs a durable write would cost
+nothing. The mount covers /var/lib and not only /var/lib/cni, because that may not exist, and creating it
+would touch the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VAR_LIB = Path("/var/lib")
 
 
 def obstacle(checkout: Path) -> str:
-    """Why there can be no private place here, or nothing."""
+    """Returns why there can be no private place here, or empty."""
     if os.geteuid() != 0:
         return "needs root, for private mount and network namespaces"
     for needed in (checkout.resolve(), Path(sys.base_prefix).resolve()):

@@ -1,6 +1,6 @@
-"""Kernel objects: how much they add to what the kernel itself takes, and to what peers take.
+"""Kernel objects: how much they add to the time of the kernel itself, and of peers.
 
-Namespaces are made, and what was attached is taken away, outside of the measured time.
+Namespaces are created, and attachments removed, outside the measured time.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _OURS = "ours: build the objects of a veth attachment with both families (10), o
 
 
 class _Raw:
-    """The same messages, built beforehand. Indexes are chosen, so that they are known by then."""
+    """The same messages, built in advance. The link indexes are chosen, so that they are known."""
 
     def __init__(self, attachment: _Attachment, pod: Namespace) -> None:
         self.index, peer = 1_000_000 + 2 * attachment.number, 1_000_001 + 2 * attachment.number
@@ -127,7 +127,7 @@ class _Raw:
         near = link.properties(name=attachment.link, mac=_MAC, mtu=_MTU)
         far = link.properties(name="eth0", mac=_PEER_MAC, mtu=_MTU)
         data = link.veth_peer(far, pod.fileno())
-        # The peer's index stands in the header inside the nest: two attribute headers come before it.
+        # The peer's index is in the header inside the nest, after two attribute headers.
         data = data[:8] + peer.to_bytes(4, "little") + data[12:]
         creation = link.create("veth", near, data)
         creation = creation[:4] + self.index.to_bytes(4, "little") + creation[8:]
@@ -237,7 +237,7 @@ def _with_pyroute2(pyroute2: Any, outside: Any, attachment: _Attachment, netns: 
 
 
 class _named_namespace:  # noqa: N801 (used like a function)
-    """A namespace that tools find by name, for the time of a block."""
+    """A namespace that tools find by name, for a block."""
 
     def __enter__(self) -> tuple[str, str]:
         self.name = f"bench{next(_numbers)}"
@@ -340,7 +340,7 @@ def _removal(host: Namespace, dataplane: Dataplane) -> Comparison:
 
 
 def _settle() -> None:
-    """Lets the kernel finish with namespaces of earlier rounds, which hold its locks meanwhile."""
+    """Waits for the kernel to destroy namespaces of earlier rounds, which hold its locks meanwhile."""
     time.sleep(0.03)
 
 

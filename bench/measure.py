@@ -1,9 +1,8 @@
-"""One measurement: ours and a peer take turns, and the medians are compared.
+"""One measurement: ours and a peer alternate, and their medians are compared.
 
-Taking turns within one run makes both sides see the same machine: its other load, its caches,
-its clock rate. Whoever goes first changes from turn to turn. A turn is one round, or several where what
-is asked one after the other is what counts. The garbage collector stays as Python has it, since users
-have it so, too.
+Alternating within one run shows both sides the same machine: its other load, its caches, its clock rate. The
+side that begins changes from turn to turn. A turn is one round, or several if the measurement is about a
+sequence. The garbage collector keeps Python's defaults, since users have these, too.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from msgspec.structs import replace
 
 T = TypeVar("T")
 
-# One round of one side: the value that counts, in the unit of its comparison.
+# One round of one side: its value, in the unit of its comparison.
 Side: TypeAlias = Callable[[], float]
 
 
 class Bar(Struct, frozen=True):
-    """What is promised: `ours / peer`, `ours - peer`, or `ours` alone is at most `limit`, or at least."""
+    """A promise: `ours / peer`, `ours - peer`, or `ours` alone is at most `limit`, or at least."""
 
     quantity: Literal["ours / peer", "ours - peer", "ours"]
     limit: float
@@ -47,9 +46,9 @@ class Bar(Struct, frozen=True):
 
 
 class Quantity(Struct, frozen=True):
-    """Something that has a number: `what` says what each side does in a round.
+    """A measured number: `what` says what each side does in a round.
 
-    `bar` is a promise on the median, `p99_bar` on the slowest hundredth.
+    `bar` is a promise about the median, `p99_bar` about the slowest hundredth.
     """
 
     name: str
@@ -60,12 +59,12 @@ class Quantity(Struct, frozen=True):
 
     @property
     def more_is_better(self) -> bool:
-        """Of a time, less is; of what has a bar that asks for at least so much, more."""
+        """Says whether more is better: not for a time, but for a quantity whose bar is a minimum."""
         return self.bar is not None and self.bar.sense == ">="
 
 
 class Comparison(Quantity, frozen=True, kw_only=True):
-    """A quantity with rounds of its own. Without a peer, ours is measured alone."""
+    """A quantity with rounds of its own. Without a peer, only ours is measured."""
 
     ours: Side
     peer: Side | None
@@ -74,9 +73,10 @@ class Comparison(Quantity, frozen=True, kw_only=True):
 
 
 class Together(Struct, frozen=True, kw_only=True):
-    """Several quantities of the same rounds, such as an ADD and the DEL that follows: a value for each.
+    """Several quantities of the same rounds, such as an ADD and the DEL after it: each round gives a value
+    for each.
 
-    `at_a_turn` are the rounds that a side does in a row.
+    `at_a_turn` is the number of rounds that a side does in a row.
     """
 
     quantities: tuple[Quantity, ...]
@@ -92,7 +92,7 @@ class Together(Struct, frozen=True, kw_only=True):
 
 
 class Rivals(Struct, frozen=True, kw_only=True):
-    """The same with several peers, by their names: the bars are on the fastest, quantity by quantity."""
+    """The same with several named peers: the bars compare with the fastest, quantity by quantity."""
 
     quantities: tuple[Quantity, ...]
     ours: Callable[[], tuple[float, ...]]
@@ -107,13 +107,13 @@ class Rivals(Struct, frozen=True, kw_only=True):
 
 
 class Unmeasurable(Quantity, frozen=True, kw_only=True):
-    """Something that cannot be measured here, and why. It is shown, not left out."""
+    """Something that cannot be measured here, and why. The report shows it."""
 
     reason: str
 
 
 class Remark(Struct, frozen=True):
-    """Something to read below the table."""
+    """A text below the table."""
 
     text: str
 
@@ -144,7 +144,7 @@ def measure_together(together: Together) -> list[tuple[Quantity, Samples]]:
 
 
 def measure_rivals(rivals: Rivals) -> list[tuple[Quantity, Samples]]:
-    """For each quantity the fastest peer, then the others, which have a name of their own and no bar."""
+    """Yields the fastest peer for each quantity, then the others, which have their own names and no bar."""
     it = rivals
     ours, *others = _taking_turns([it.ours, *it.peers.values()], it.rounds, it.warmup, it.at_a_turn)
     found = []
@@ -178,7 +178,7 @@ def _taking_turns(
 
 
 def milliseconds(action: Callable[[], object]) -> float:
-    """How long an action takes."""
+    """Returns how long an action takes."""
     start = time.perf_counter()
     action()
     return (time.perf_counter() - start) * 1000
@@ -189,5 +189,5 @@ def median(values: Sequence[float]) -> float:
 
 
 def p99(values: Sequence[float], more_is_better: bool = False) -> float:
-    """The nearest rank: of a hundred values, the second worst."""
+    """Returns the nearest rank: of a hundred values, the second worst."""
     return sorted(values, reverse=more_is_better)[math.ceil(len(values) * 0.99) - 1]

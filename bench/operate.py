@@ -1,7 +1,6 @@
-"""What an operator waits for, and what it costs that there is something to see.
+"""How long an operator waits, and what metrics and logs cost.
 
-The commands are whole processes, a new one each time: that is how a person at three in the morning runs
-them. The agent and the attachments are real.
+Each command is a whole new process, as an operator runs it. The agent and the attachments are real.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from .place import CHECKOUT, Place
 _MANY = 2_000
 _BURST, _AT_ONCE = 64, 8
 _LIVES = 1_600
-# Two processes of the same code differ by three hundredths, for as long as they run: it takes several of each
-# to see less than that.
+# Two processes of the same code differ by three hundredths for as long as they run: smaller differences need
+# several processes of each.
 _AGENTS = 4
-# What is written down a little later falls into the turn of whoever has caused it.
+# The cost of a delayed write must fall into the turn of the side that caused it.
 _TURN = 25
-# Where the agent has its metrics if nobody says otherwise; every host has a 127.0.0.1 of its own.
+# The default address of the agent's metrics; every host has a 127.0.0.1 of its own.
 _METRICS = ("127.0.0.1", 9478)
 
 _BARE = "peer: the bare interpreter, python -c pass"
@@ -95,7 +94,7 @@ def _one_at_a_time(recorded: Sequence[OurHost], unrecorded: Sequence[OurHost], s
 
 
 def _bursts(recorded: OurHost, unrecorded: OurHost) -> Together:
-    """Where nothing can be put off until it costs nobody anything."""
+    """Measures bursts, in which no work can be postponed to idle time."""
 
     def burst(host: OurHost) -> tuple[float, ...]:
         with containers(_BURST) as names:
@@ -121,7 +120,7 @@ def _bursts(recorded: OurHost, unrecorded: OurHost) -> Together:
 
 
 def _require_difference(recorded: Sequence[OurHost], unrecorded: Sequence[OurHost]) -> None:
-    """Some have written everything down, and counted it; the others nothing."""
+    """Checks that one side has written and counted everything, and the other nothing."""
     settle(1)
     for host in recorded:
         if len(host.operations()) < 2 * _LIVES / _AGENTS or b'verb="ADD"' not in _scraped(host):
@@ -160,7 +159,7 @@ def _at_night(place: Place) -> Generator[Item, None, None]:
 def _command(
     name: str, words: list[str], run: Run, limit: float, host: OurHost, networks: Path, spent: list[float]
 ) -> Comparison:
-    """What it has of a processor goes into `spent`."""
+    """Runs the command. Its processor time is added to `spent`."""
     where = ("--state-dir", host.state_dir, "--socket", host.socket, "--conf-dir", str(networks))
     command = (str(Path(sys.executable).with_name("netloom")), *words, *where)
     env = _environment()
@@ -186,8 +185,8 @@ def _command(
 
 
 def _processors(spent: Mapping[str, Sequence[float]]) -> Remark:
-    """Of a machine that others use, too, this says what the commands themselves need."""
-    lines = ["what the commands have of a processor: medians, in ms"]
+    """The processor time shows what the commands themselves need on a machine with other load."""
+    lines = ["processor time of the commands: medians, in ms"]
     lines += [f"  {name:32} {median(values):7.1f}" for name, values in spent.items()]
     return Remark("\n".join(lines))
 
@@ -217,7 +216,7 @@ def _unless(reason: str, it: Comparison) -> Comparison | Unmeasurable:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, except that bytecode may be left behind, and with the kind of terminal that people have."""
+    """Our environment, but bytecode may be written, and the terminal type is a usual one."""
     hidden = ("PYTHONDONTWRITEBYTECODE", "NO_COLOR", "NETLOOM_SOCKET", "NETLOOM_STATE_DIR", "NETCONFPATH")
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     return {**kept, "TERM": "xterm-256color"}

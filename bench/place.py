@@ -1,4 +1,4 @@
-"""Where a run happens: what areas may use and what they must do without."""
+"""Where a run happens: what areas may use, and what is not available."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ BUILD = CHECKOUT / "build"
 
 
 class Place(Struct, frozen=True):
-    """`state` is an empty directory on a real disk, gone after the run.
+    """`state` is an empty directory on a real disk, deleted after the run.
 
-    `obstacle` says why this run is not in private namespaces; it is empty when it is.
+    `obstacle` says why this run is not in private namespaces; it is empty if it is.
     """
 
     state: Path

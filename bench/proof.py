@@ -1,6 +1,7 @@
-"""That a host does the work whose time is taken: a host port, masquerading, limits in both directions.
+"""Proves that a host does the measured work: a host port, masquerading, limits in both directions.
 
-The far end of the host's uplink moves to where somebody answers, so the host is of no other use afterwards.
+It moves the far end of the host's uplink to a place where a server answers, so the host is useless
+afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LIMITED = 40.0
 
 
 def prove(host: Host) -> None:
-    """A RuntimeError says what is not as it was asked for."""
+    """Raises a RuntimeError that says what differs from the configuration."""
     with containers(2) as [container, outside]:
         [mapping] = host.arguments(container, IFNAME)["portMappings"]
         host.run("ADD", container)
@@ -78,4 +79,4 @@ def _require_masquerading(inner: Namespace, outer: Namespace) -> None:
         client.close()
         server.close()
     if source != ADDRESS:
-        raise RuntimeError(f"the container is seen outside as {source}, and not as its host, {ADDRESS}")
+        raise RuntimeError(f"outside, the container appears as {source}, not as its host, {ADDRESS}")

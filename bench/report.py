@@ -1,4 +1,4 @@
-"""What a run leaves: a table for people and `build/bench.json` for programs."""
+"""The results of a run: a table for people and `build/bench.json` for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .measure import Bar, Quantity, Samples, Unmeasurable, median, p99
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     """One object of the JSON file. Without values it was not measured, and `what` says why.
 
-    Without a peer alone, ours was measured for itself.
+    If only the peer is missing, ours was measured alone.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Row(Struct, frozen=True):
-    """One quantity: the medians, and the same of the slowest hundredth."""
+    """One quantity: the medians, or the slowest hundredth."""
 
     median: Entry
     p99: Entry | None = None
@@ -108,7 +108,7 @@ def explanations(rows: Sequence[Row]) -> str:
 
 
 def _lines(row: Row) -> Iterator[tuple[str, ...]]:
-    """A line for the medians, and one for the slowest hundredth if something is promised of it."""
+    """Yields a line for the medians, and one for the slowest hundredth if it has a bar."""
     promised = row.p99 is not None and row.p99.bar is not None
     slowest = (row.p99.ours, row.p99.peer) if row.p99 and not promised else (None, None)
     yield (*_cells(row.median), *map(_number, slowest))

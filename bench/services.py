@@ -1,7 +1,7 @@
-"""What a container is given beyond a network: a host port, masquerading, limits of its bandwidth.
+"""What a container gets beyond a network: a host port, masquerading, limits of its bandwidth.
 
-Ours does all of it in the agent, as part of one attachment. The reference's is a chain of plugins: bridge
-with ipMasq, portmap, bandwidth. It has two backends for its rules; the one that is faster counts, row by row.
+With netloom, the agent does all of it as part of one attachment. The reference is a chain of plugins: bridge
+with ipMasq, portmap, bandwidth. It has two backends for its rules; the faster one counts, row by row.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Ports:
 
 
 def _reference(name: str, backend: str, ports: _Ports) -> Host:
-    """As it is written down for most nodes. Masquerading and host ports by the same backend."""
+    """The reference's usual configuration. Masquerading and host ports use the same backend."""
     return ReferenceHost(
         name,
         {"type": "portmap", "backend": backend, "capabilities": {"portMappings": True}},
@@ -100,7 +100,7 @@ def _reference(name: str, backend: str, ports: _Ports) -> Host:
 
 
 def _require_work(ports: _Ports) -> None:
-    """All sides do what they are asked for, each on a host that is used for nothing else."""
+    """Checks that all sides do the work, each on a host that is used for nothing else."""
     with closing(OurHost("proof", ports.and_limits, _OUR_KEYS)) as ours:
         ours.start()
         prove(ours)
@@ -154,7 +154,7 @@ def _bursts(ours: Host, peers: Mapping[str, Host]) -> Rivals:
 
 
 def _growth(ports: _Ports) -> Generator[Item, None, None]:
-    """What many attachments with a host port cost: the next one, and the traffic of others."""
+    """The cost of many attachments with a host port: the next ADD, and the traffic of others."""
     with ExitStack() as stack:
         bare, few, many = (
             stack.enter_context(closing(OurHost(name, ports.alone, _OUR_KEYS)))

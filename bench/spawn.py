@@ -1,4 +1,4 @@
-"""Processes with as little of Python around them as there can be: the floor to compare with."""
+"""Processes with as little Python around them as possible: the floor to compare with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Call(Struct, frozen=True):
 
 
 class _Running:
-    """A program that was given its stdin. Its stdout is read by whoever waits for it."""
+    """A program that was given its stdin. The caller reads its stdout."""
 
     def __init__(self, call: Call) -> None:
         self.path = call.path
@@ -40,7 +40,7 @@ class _Running:
         self._chunks: list[bytes] = []
 
     def read(self) -> bool:
-        """Takes what it wrote; false at the end of it."""
+        """Reads its output; false at the end."""
         chunk = os.read(self.stdout, 65536)
         self._chunks.append(chunk)
         return bool(chunk)
@@ -53,7 +53,7 @@ class _Running:
 
 
 def exchange(path: str, stdin: bytes, env: Mapping[str, str]) -> bytes:
-    """Spawns a program, writes its stdin, reads its stdout to the end, waits for it. No more."""
+    """Spawns a program, writes its stdin, reads its stdout to the end, waits for it."""
     running = _Running(Call(path, stdin, env))
     while running.read():
         pass
@@ -61,7 +61,7 @@ def exchange(path: str, stdin: bytes, env: Mapping[str, str]) -> bytes:
 
 
 class Chain:
-    """Programs one after the other, each of which may be given what the one before it said.
+    """Programs one after the other, each of which may be given the output of the one before.
 
     The first is prepared at once, the others when their turn comes.
     """
@@ -72,7 +72,7 @@ class Chain:
         self.output = b""
 
     def after(self, output: bytes) -> Call | None:
-        """The next one; there is none after the last, whose output is that of the chain."""
+        """Returns the next program; None after the last, whose output is that of the chain."""
         self.output = output
         try:
             return self._calls.send(output)
@@ -81,14 +81,14 @@ class Chain:
 
 
 def follow(chain: Chain) -> None:
-    """One chain by itself, to its end."""
+    """Runs one chain alone to its end."""
     call: Call | None = chain.first
     while call is not None:
         call = chain.after(exchange(call.path, call.stdin, call.env))
 
 
 def follow_all(chains: Sequence[Chain], at_once: int) -> None:
-    """The same of many, so many at a time, by one thread: a new one is begun when one has ended."""
+    """Runs many chains, a limited number at a time, in one thread: a new one starts when one has ended."""
     running: dict[int, tuple[Chain, _Running]] = {}
     poll = select.poll()
     waiting = deque(chains)
@@ -113,7 +113,7 @@ def follow_all(chains: Sequence[Chain], at_once: int) -> None:
 
 
 def process_milliseconds(command: Sequence[str], env: Mapping[str, str]) -> float:
-    """The time of a whole process, from its spawn to its end, with its stdout thrown away."""
+    """Returns the time of a whole process, from its spawn to its end, with its stdout discarded."""
 
     def run() -> None:
         opened = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)

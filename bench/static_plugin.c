@@ -1,4 +1,4 @@
-/* A CNI plugin that costs next to nothing: what is left to measure is the way to it and back.
+/* A CNI plugin that does almost nothing, so that a benchmark measures the way to it and back.
  *
  * Reads all of its stdin, then prints a fixed result of CNI 1.1.0, whatever the verb. With
  * "sleepMs":N in its configuration it first sleeps N milliseconds, as a plugin that works would

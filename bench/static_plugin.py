@@ -11,7 +11,7 @@ _COMPILE = ("gcc", "-O2", "-static", "-Wall", "-Wextra", "-Werror")
 
 
 def built(build: Path) -> Path:
-    """The plugin in a directory of its own below `build`, compiled if it is missing or outdated."""
+    """Returns the plugin in its own directory below `build`, compiled if it is missing or outdated."""
     plugin = build / "bench-plugins" / NAME
     if not plugin.exists() or plugin.stat().st_mtime < _SOURCE.stat().st_mtime:
         plugin.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""TCP between two containers of a host: how much of it goes through, and how fast there and back.
+"""TCP between two containers of a host: its throughput and its round-trip time.
 
-This process sends, another one answers. Its sockets are made here, inside of the containers' namespaces,
-so that it needs nothing but a descriptor: `python -m bench.traffic DESCRIPTOR`.
+This process sends, another one answers. Its sockets are created here, inside the containers' namespaces, so
+that it needs only a descriptor: `python -m bench.traffic DESCRIPTOR`.
 
-Both stay on one processor, where every step of the way counts and no other has to be woken. Rounds are
-short and many: a round is then either disturbed by the machine's other load or not, and medians are steady.
+Both stay on one processor, where every step counts and no other has to be woken. Rounds are short and many: a
+round is then either disturbed by the machine's other load or not, and medians are steady.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .containers import forget, made, path
 from .hosts import Host
 from .place import CHECKOUT
 
-# A request says how many bytes come after it; the answer to all of them is one.
+# A request says how many bytes follow; the answer to all of them is one byte.
 _REQUEST = struct.Struct("!Q")
 _ANSWER = b"."
 _CHUNK = 1 << 20
 _PORT = 5001
-# What takes less than a twentieth of a second.
+# An amount that takes less than a twentieth of a second.
 _CHUNKS = 64
 _ROUND_TRIPS = 500
 
 
 class Pair:
-    """Two containers, attached to a host, and a process that answers in one of them."""
+    """Two attached containers of a host, and a process that answers in one of them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -47,7 +47,7 @@ class Pair:
             listener = socket.create_server((self._address, _PORT))
         self._processor = max(os.sched_getaffinity(0))
         with listener:
-            # Whatever ends the run, it does not outlive it.
+            # Whatever ends the run, this process does not outlive it.
             command = ["/usr/bin/setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "bench.traffic"]
             self._answering = subprocess.Popen(
                 [*command, str(listener.fileno())], pass_fds=[listener.fileno()], cwd=CHECKOUT
@@ -75,7 +75,7 @@ class Pair:
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
-        """A connection for every round, already through the rules that only its first packet sees."""
+        """Returns a connection for a round, already past the rules that see only its first packet."""
         with Namespace.open(path(self._near)) as namespace, namespace.entered():
             connection = socket.create_connection((self._address, _PORT), timeout=10)
         everywhere = os.sched_getaffinity(0)
@@ -83,7 +83,7 @@ class Pair:
         try:
             with connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # There and back once, so that the other side has accepted it.
+                # One round trip, so that the other side has accepted it.
                 connection.sendall(_REQUEST.pack(0))
                 _require_answer(connection)
                 yield connection
@@ -99,7 +99,7 @@ class Pair:
 
 def _require_answer(connection: socket.socket) -> None:
     if connection.recv(1) != _ANSWER:
-        raise RuntimeError("the other container has hung up: nothing to measure")
+        raise RuntimeError("the other container closed the connection: nothing to measure")
 
 
 def _answer(connection: socket.socket, buffer: bytearray) -> None:

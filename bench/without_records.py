@@ -1,7 +1,7 @@
-"""`netloom` without metrics and without the log of operations: what they cost is measured against this.
+"""`netloom` without metrics and without the log of operations, to measure what they cost.
 
-No user can have an agent like that, and no switch leads to it. Here, the functions that count, time and write
-down are replaced by some that do nothing; all the rest is the same code.
+Users cannot have such an agent; there is no option for it. Here, the functions that count, time and log are
+replaced by functions that do nothing; all other code is the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 def _replace(owner: Any, name: str, by: Any) -> None:
     if not hasattr(owner, name):
-        raise SystemExit(f"there is no {name} in {owner!r} any more: the benchmark has to be mended")
+        raise SystemExit(f"{owner!r} no longer has {name}: update this benchmark")
     setattr(owner, name, by)
 
 
@@ -34,10 +34,10 @@ def main() -> int:
     _replace(dispatcher, "caller_of", lambda _: "")
     # The clock of its phases.
     _replace(Timer, "lap", _nothing)
-    # What the journal's thread counts, and what the agent notes by itself.
+    # What the journal's thread counts, and what the agent logs by itself.
     _replace(Tally, "commit", _nothing)
     _replace(Journal, "log", _nothing)
-    # Nor is there a place to ask for metrics.
+    # The metrics endpoint.
     os.environ["NETLOOM_METRICS_LISTEN"] = "none"
     return command()
 

@@ -1,7 +1,7 @@
-"""The main job in half a minute: containers on a network, and an agent that dies in the middle of it.
+"""The main job in half a minute: containers on a network, and an agent that is killed in the middle of it.
 
 Everything happens in network and mount namespaces of its own, so that the machine's interfaces, /run and
-/var/lib stay as they are. Whatever is said is checked: if it is not so, the demo says that, and fails.
+/var/lib stay unchanged. The demo checks every statement that it prints, and fails if one is wrong.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ NETWORK = {"cniVersion": "1.1.0", "name": "demo", "plugins": [{"type": "netloom"
 COLOURS = ("red", "green", "blue", "yellow", "white")
 BURST = tuple(f"job-{number}" for number in range(1, 13))
 AT_ONCE = 4
-# The agent is to die in this ADD, when its link is made and that is not yet written down.
+# The agent is killed in this ADD, after it created the link and before it records that.
 FATAL = len(COLOURS) + 6
-# Seconds for which nobody is there, so that the running pings mean something.
+# Seconds without an agent, so that the running pings mean something.
 OUTAGE = 2.0
 ROUNDS = 30
 
@@ -92,7 +92,7 @@ class Story:
             self.add(name)
             milliseconds = (time.perf_counter() - began) * 1000
             rows.append((name, *self.addresses(name), f"{milliseconds:.1f} ms"))
-        say("five containers join a network, by its plugin, as any runtime does it")
+        say("five containers join a network, each by one run of the plugin, as with any runtime")
         show(*table(rows, ("CONTAINER", "IPV4", "IPV6", "ADD")))
         for address in self.addresses("blue"):
             sent, received = ping("red", address)
@@ -106,16 +106,16 @@ class Story:
         return pings
 
     def die_in_a_burst(self) -> str:
-        """Which one was being attached when the agent died."""
+        """Returns the container that was being attached when the agent was killed."""
         for name in BURST:
             make_container(name)
-        say(f"red goes on pinging blue; {len(BURST)} more containers join, {AT_ONCE} at a time")
+        say(f"red keeps pinging blue; {len(BURST)} more containers join, {AT_ONCE} at a time")
         with ThreadPoolExecutor(AT_ONCE) as clients:
             failed = [error for error in clients.map(self.try_add, BURST) if error is not None]
         ended = self.agent.ended_by()
-        require(ended == "SIGKILL", f"the agent was killed, and not ended by {ended}")
+        require(ended == "SIGKILL", f"the agent ended by {ended}, not by SIGKILL")
         joined = [name for name in BURST if name in self.results]
-        require(bool(joined and failed), "it died in the middle of the burst")
+        require(bool(joined and failed), "the agent was not killed in the middle of the burst")
         show(f"in the middle of it, the agent is killed: {ended}")
         show(
             f"{len(joined)} of them are attached, {len(failed)} got code {failed[-1].code}, try again later:"
@@ -124,9 +124,9 @@ class Story:
         begun = list(self.agent.ledger().attachments("pending"))
         made = set(self.agent.left_in_kernel())
         halfway = [row for row in begun if row.host_link in made]
-        require(bool(halfway), "one had its link already")
-        show(f"begun and not finished, by the journal: {', '.join(row.container_id for row in begun)}")
-        show(f"of {halfway[0].container_id}, the link {halfway[0].host_link} is there already")
+        require(bool(halfway), "no unfinished attachment had its link")
+        show(f"unfinished, according to the journal: {', '.join(row.container_id for row in begun)}")
+        show(f"the link {halfway[0].host_link} of {halfway[0].container_id} already exists")
         return halfway[0].container_id
 
     def delete_without_an_agent(self) -> None:
@@ -134,7 +134,7 @@ class Story:
         self.runtime.delete(self.network, endpoint("yellow"))
         del self.results["yellow"]
         queued = self.agent.queued()
-        require(queued == 1, f"one DEL is queued, and not {queued}")
+        require(queued == 1, f"{queued} DELs are queued, not one")
         show(f"DEL succeeds; {queued} is queued in {self.agent.settings.intents}")
         time.sleep(OUTAGE)
 
@@ -144,31 +144,27 @@ class Story:
         ledger = self.agent.ledger()
         unfinished = list(ledger.attachments("pending", "deleting"))
         require(not unfinished, f"{len(unfinished)} attachments are still unfinished")
-        require(self.agent.queued() == 0, "the queued DEL was replayed")
+        require(self.agent.queued() == 0, "the queued DEL was not replayed")
         known = {place.key.container_id for place in ledger.places()}
-        require("yellow" not in known, "yellow is gone")
-        show("what was begun is undone, and yellow's DEL is replayed")
+        require("yellow" not in known, "yellow's attachment is still in the journal")
+        show("the agent has undone unfinished attachments and replayed yellow's DEL")
         lost = set(self.results) - known
         require(not lost, f"lost: {', '.join(sorted(lost))}")
-        show(f"nothing is lost: all {len(self.results)} that were told of their addresses have them")
+        show(f"nothing is lost: all {len(self.results)} attached containers have their addresses")
         again = [name for name in BURST if name not in self.results]
-        require(
-            interrupted in again, f"{interrupted} was interrupted, so nobody was told that it is attached"
-        )
+        require(interrupted in again, f"{interrupted} was interrupted, but its ADD reported success")
         for name in again:
             self.add(name)
-        show(f"the {len(again)} that failed are asked for once more, {interrupted} too: all are attached")
+        show(f"the {len(again)} that failed are added again, {interrupted} among them: all are attached")
         self.require_clean_audit()
-        show(
-            f"audit of journal, pools and kernel, {len(self.results)} attachments: nothing to complain about"
-        )
+        show(f"audit of journal, pools and kernel, {len(self.results)} attachments: no findings")
         for each in pings:
             sent, received = each.end()
             require(sent == received, f"of {sent} pings to {each.address}, {sent - received} were lost")
-            show(f"red pinged blue at {each.address} all the time: {sent} sent, {sent - received} lost")
+            show(f"red pinged blue at {each.address} throughout: {sent} sent, {sent - received} lost")
 
     def compare(self) -> None:
-        say(f"what a runtime waits for, median of {ROUNDS}, both families, in this very run")
+        say(f"time that a runtime waits, median of {ROUNDS}, both families, measured in this run")
         rows = [
             (verb, f"{ours:.1f} ms", f"{theirs:.1f} ms", f"{ours / theirs:.2f}")
             for verb, ours, theirs in beside_the_reference(ROUNDS)
@@ -190,7 +186,7 @@ class Story:
         require(not left, f"left behind: {', '.join(left)}")
         show("left: 0 attachments, 0 addresses held, 0 links, 0 firewall elements, 0 results in the cache")
         ended = self.agent.stop()
-        require(ended == "exit status 0", f"the agent stops without complaint, and not by {ended}")
+        require(ended == "exit status 0", f"the agent ended by {ended}, not with exit status 0")
         show("the agent is stopped: exit status 0")
 
     def add(self, name: str) -> None:
@@ -220,9 +216,9 @@ def modern(result: AnyResult) -> Result:
     return result
 
 
-def require(so: bool, claim: str) -> None:
+def require(so: bool, failure: str) -> None:
     if not so:
-        raise DemoFailed(claim)
+        raise DemoFailed(failure)
 
 
 def say(text: str) -> None:

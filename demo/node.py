@@ -1,4 +1,4 @@
-"""What the story is told with: a node with its agent, containers, pings, and what can be known of them."""
+"""The parts of the demo: a node with its agent, containers, pings, and queries of their state."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from netloom.networks import names, table
 from netloom.ops.audit import audit
 
 _PATIENCE = 20.0
-# Whatever ends the demo, nothing that it started outlives it.
+# Whatever ends the demo, every process that it started ends with it.
 _TIED = ("setpriv", "--pdeathsig", "KILL")
 
 
 class DemoFailed(Exception):
-    """Something that the demo says is not so."""
+    """A statement of the demo is wrong."""
 
 
 class Agent:
-    """`netloom agent`, with its journal and its socket where they are by default."""
+    """`netloom agent`, with its journal and its socket at their default paths."""
 
     settings = Settings(state_dir=DEFAULT_STATE_DIR, socket=DEFAULT_SOCKET)
 
@@ -43,7 +43,7 @@ class Agent:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, failpoint: str = "") -> float:
-        """The seconds until it answers."""
+        """Starts the agent; returns the seconds until it answers."""
         command = [*_TIED, str(Path(sys.executable).with_name("netloom")), "agent"]
         environment = {**os.environ, **({"NETLOOM_FAILPOINT": failpoint} if failpoint else {})}
         began = time.perf_counter()
@@ -62,12 +62,12 @@ class Agent:
             return False
 
     def ended_by(self) -> str:
-        """Waits for its end: the name of the signal, or the exit status."""
+        """Waits for its end; returns the name of the signal, or the exit status."""
         assert self._process is not None
         try:
             status = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            raise DemoFailed(f"the agent does not end: {self._log.read_text()[-2000:]}") from None
+            raise DemoFailed(f"the agent did not end: {self._log.read_text()[-2000:]}") from None
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
     def stop(self) -> str:
@@ -83,7 +83,7 @@ class Agent:
     # What it leaves on disk.
 
     def ledger(self) -> Ledger:
-        """A copy of the journal, with or without an agent at work on it."""
+        """Returns a copy of the journal, whether an agent runs or not."""
         connection = read_only(self.settings.journal)
         try:
             return in_memory(connection)
@@ -95,12 +95,12 @@ class Agent:
         return len(list(directory.glob("*.del"))) if directory.exists() else 0
 
     def audit(self, pools: list[dict[str, Any]]) -> list[Finding]:
-        """What journal, pools and kernel do not agree on."""
+        """Returns the disagreements between journal, pools and kernel."""
         with Namespace.own() as host:
             return audit(self.ledger(), host, parse_pools([PoolConfig(**pool) for pool in pools]))
 
     def left_in_kernel(self) -> list[str]:
-        """Links and firewall elements of attachments."""
+        """Returns the links and firewall elements of attachments."""
         with Namespace.own() as host:
             found = [name for name in link_names(host) if names.host_link_of(name) is not None]
             for name in table.SETS:
@@ -111,7 +111,7 @@ class Agent:
 
 
 class Ping:
-    """A ping that runs until it is asked how it went."""
+    """A ping that runs until its result is requested."""
 
     def __init__(self, container: str, address: str) -> None:
         self.address = address
@@ -119,7 +119,7 @@ class Ping:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def end(self) -> tuple[int, int]:
-        """How many were sent, and how many came back. One that is under way at the end is not counted."""
+        """Returns how many were sent and answered. One in progress at the end is not counted."""
         self._process.send_signal(signal.SIGINT)
         output, _ = self._process.communicate(timeout=_PATIENCE)
         sent, received = _counted(output)
@@ -134,7 +134,7 @@ class Ping:
 
 
 def ping(container: str, address: str) -> tuple[int, int]:
-    """Three of them: how many were sent, and how many came back."""
+    """Sends three; returns how many were sent and answered."""
     words = ["nsenter", f"--net={netns(container)}", "ping", "-n", "-c", "3", "-i", "0.1", "-W", "2", address]
     return _counted(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
 

@@ -1,4 +1,4 @@
-"""How long a runtime waits, beside the reference bridge plugin, by the driver of the benchmarks."""
+"""How long a runtime waits for netloom and the reference bridge plugin, by the benchmarks' driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VERBS = ("ADD", "DEL")
 
 
 def beside_the_reference(rounds: int) -> list[tuple[str, float, float]]:
-    """For each verb the median milliseconds of ours and of theirs. They take turns, in hosts of their own."""
+    """Returns the median milliseconds of each verb, ours and theirs. Both alternate in their own hosts."""
     with closing(OurHost("speed")) as ours, closing(ReferenceHost("reference")) as reference:
         ours.start()
         took: dict[tuple[Host, str], list[float]] = {

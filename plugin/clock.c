@@ -6,7 +6,7 @@
 
 #define NS_OF_S UINT64_C(1000000000)
 
-/* A day and more is no deadline but a slip of the hand. */
+/* A deadline of a day or more is surely a mistake. */
 enum { SECONDS_MAX = 86400 };
 
 static uint64_t now(clockid_t clock)

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Between two attempts to enter a queue that is full: poll() cannot wait for a place in it. */
+/* The pause between attempts to connect while the agent's backlog is full, which poll() cannot wait for. */
 enum { BACKLOG_PAUSE_MS = 2 };
 
 static char received[4 + REPLY_MAX];
@@ -33,7 +33,7 @@ static struct reply broken(const char *flaw)
     return (struct reply){.outcome = BROKEN, .flaw = flaw};
 }
 
-/* 0, or an errno; EAGAIN when the agent's queue was full until the time was up. */
+/* Returns 0 or an errno; EAGAIN if the agent's backlog was full until the deadline. */
 static int connect_to(int fd, const char *path, uint64_t deadline)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -48,8 +48,8 @@ static int connect_to(int fd, const char *path, uint64_t deadline)
     return 0;
 }
 
-/* Sends a frame up to `end`, with its first byte the namespace if there is one. 0, or an errno;
- * EAGAIN when the time is up. */
+/* Sends a frame up to `end`, and with its first byte the namespace, if there is one. Returns 0 or an
+ * errno; EAGAIN after the deadline. */
 static int send_frame(int fd, const struct frame *frame, size_t end, int netns, uint64_t deadline)
 {
     size_t sent = 0;
@@ -127,7 +127,7 @@ static struct reply exchange(int fd, const char *path, const struct frame *frame
     error = send_frame(fd, frame, frame->size, netns, deadline);
     if (error == EAGAIN)
         return silent();
-    /* An agent that answers early and closes has its reason, and says it in the reply. */
+    /* An agent that closes early has sent its reason in the reply. */
     if (error != 0 && error != EPIPE && error != ECONNRESET)
         return unreachable(error);
     die_if_wanted(SENT);

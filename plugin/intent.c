@@ -1,8 +1,8 @@
-/* A DEL must succeed while the agent is down, or pods could not be deleted. What it asks for is left
- * in a directory beside the agent's socket; the agent does it before it serves the first ADD.
+/* A DEL must succeed while the agent is down, or pods could not be deleted. The plugin leaves the request
+ * in a directory beside the agent's socket; the agent executes it before it serves the first ADD.
  *
- * An intent is whole or not there: it is written under another name, synced and renamed. Its name
- * follows from what is deleted, so that a DEL that is repeated a thousand times is one file. */
+ * An intent is complete or missing: it is written under another name, synced and renamed. Its name is
+ * derived from what is deleted, so that a DEL that is repeated a thousand times is one file. */
 #include "netloom.h"
 
 #include <dirent.h>
@@ -46,7 +46,7 @@ void intent_directory(const char *socket_path, char directory[INTENT_DIRECTORY_R
     strcpy(directory + parent, "/intents");
 }
 
-/* Makes a directory and its parent where they are missing, and syncs each into the one above. */
+/* Creates a directory and its parent if they are missing, and syncs each into the one above. */
 static bool make_directory(const char *directory, int parents)
 {
     char parent[INTENT_DIRECTORY_ROOM];
@@ -65,7 +65,7 @@ static bool make_directory(const char *directory, int parents)
     return synced;
 }
 
-/* -1 if it cannot be had, or if others could have put something into it. */
+/* Returns -1 if it cannot be opened, or if other users could have written to it. */
 static int open_directory(const char *directory)
 {
     struct stat status;
@@ -82,7 +82,7 @@ static int open_directory(const char *directory)
     return -1;
 }
 
-/* Runs at the same time may each see the last place free: the bound is against filling the disk. */
+/* Concurrent runs may exceed the limit a little: it only keeps the disk from filling up. */
 static bool is_full(const char *directory)
 {
     DIR *entries = opendir(directory);
@@ -90,7 +90,7 @@ static bool is_full(const char *directory)
     int count = 0;
 
     if (entries == NULL)
-        return false; /* writing to it will tell why */
+        return false; /* writing to it reports the error */
     while (count < INTENTS_MAX && (entry = readdir(entries)) != NULL) {
         size_t length = strlen(entry->d_name);
         count += length > 4 && entry->d_name[0] != '.' && strcmp(entry->d_name + length - 4, ".del") == 0;
@@ -114,7 +114,7 @@ static bool write_intent(int fd, const struct frame *frame)
     return fsync(fd) == 0;
 }
 
-/* O_EXCL follows no link. What is there already is of a run that was killed and had our number. */
+/* O_EXCL follows no link. An existing file is from a killed run with the same process number. */
 static int create(int directory, const char *name)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

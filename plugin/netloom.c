@@ -1,8 +1,7 @@
-/* netloom, the CNI plugin: hands the runtime's request to the node's agent and prints its answer.
+/* netloom, the CNI plugin: passes the runtime's request to the node's agent and prints its answer.
  *
- * It decides next to nothing. The agent judges environment and configuration; the plugin answers
- * what needs no agent (VERSION), says so in CNI's words when there is none, and makes sure that DEL
- * succeeds all the same. Whatever happens, it ends before its deadline. */
+ * The agent validates environment and configuration. The plugin itself answers VERSION, prints a CNI
+ * error when no agent runs, and makes DEL succeed even then. It always ends before its deadline. */
 #include "netloom.h"
 
 #include <errno.h>
@@ -27,7 +26,7 @@ static const char versions[] =
     "{\"cniVersion\":\"" CURRENT_VERSION "\",\"supportedVersions\":"
     "[\"0.1.0\",\"0.2.0\",\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n";
 
-/* For the person who finds the agent gone. */
+/* The next step when no agent runs. */
 #define START_IT "start it with `netloom up` or `netloom agent`; `netloom status` tells more"
 
 static const char *const passed_on[] = {
@@ -35,7 +34,7 @@ static const char *const passed_on[] = {
     "CNI_PATH",    "CNI_NETNS_OVERRIDE", "TRACEPARENT", "TRACESTATE",
 };
 
-/* How long a run may take, what it says when there is no answer, whether it can wait for the agent. */
+/* The time limit of a run, its error code without an answer, and whether it can be queued. */
 static const struct verb {
     const char *name;
     uint64_t milliseconds;
@@ -47,19 +46,19 @@ static const struct verb {
     {"DEL", 1500, TRY_AGAIN_LATER, true},
     {"GC", 60000, TRY_AGAIN_LATER, false},
     {"STATUS", 5000, NOT_AVAILABLE, false},
-    {NULL, 5000, TRY_AGAIN_LATER, false}, /* the agent knows what to say to it */
+    {NULL, 5000, TRY_AGAIN_LATER, false}, /* the agent refuses unknown verbs */
 };
 
 static char body[BODY_MAX], head[HEAD_MAX];
 static size_t body_size;
-/* Where another user could put an agent of their own; of an UNTRUSTED reply. */
+/* Where another user could place a false agent; set for an UNTRUSTED reply. */
 static struct weakness weakness;
 
 struct run {
     const struct verb *verb;
     uint64_t started_boottime;
     uint64_t deadline;
-    char limit[16]; /* the time until the deadline, for people */
+    char limit[16]; /* the time limit, as text */
     const char *socket;
 };
 
@@ -72,7 +71,7 @@ static const char *variable(const char *name)
     return value != NULL ? value : "";
 }
 
-/* Prints an answer and gives the exit status: 1 if nobody takes the answer. */
+/* Prints an answer and returns the exit status: 1 if the answer cannot be written. */
 static int print(const struct run *run, int status, const char *output, size_t size)
 {
     return write_out(1, output, size, run->deadline) ? status : 1;
@@ -112,7 +111,7 @@ static bool settle_deadline(struct run *run, uint64_t started)
     uint64_t milliseconds = run->verb->milliseconds, wished;
     bool understood = *wish == '\0' || parse_seconds(wish, &wished);
 
-    /* DEL has to leave time for its intent: what it may take can only be made shorter. */
+    /* DEL must have time left to write its intent: its limit can only be made shorter. */
     if (*wish != '\0' && understood && (!run->verb->queued || wished < milliseconds))
         milliseconds = wished;
     run->deadline = started + milliseconds * NS_OF_MS;
@@ -155,7 +154,7 @@ static const char *const weak_words[] = {
     [WEAK_LINK] = " is a symbolic link of another user, or leads too far",
 };
 
-/* Which command sets the directory right; `netloom status` names it, too. */
+/* The command that corrects the directory's permissions; `netloom status` names it, too. */
 static const char *trust_advice(char space[], size_t room)
 {
     static const char *const before[] = {
@@ -202,14 +201,14 @@ static int fail_without_answer(const struct run *run, const struct reply *reply)
     case SILENT:
         return fail(run, code,
                     SENTENCE("the netloom agent at ", run->socket, " did not answer within ", run->limit),
-                    "`netloom status` tells whether it is busy or stuck");
+                    "`netloom status` shows whether it is busy or stuck");
     default:
         return fail(run, code, SENTENCE("the netloom agent at ", run->socket, " ", reply->flaw),
-                    "its log tells more; after an upgrade, restart it with `netloom down` and `netloom up`");
+                    "see its log; after an upgrade, restart it with `netloom down` and `netloom up`");
     }
 }
 
-/* The agent did not take a DEL: it will find it here when it is back. */
+/* Queues a DEL that the agent did not take; the agent runs it at its next start. */
 static int leave_intent(const struct run *run, const struct frame *frame, const struct reply *reply)
 {
     char advice[384];
@@ -221,9 +220,9 @@ static int leave_intent(const struct run *run, const struct frame *frame, const 
                     SENTENCE("required env variables [", *container == '\0' ? "CNI_CONTAINERID" : "",
                              *container == '\0' && *ifname == '\0' ? "," : "",
                              *ifname == '\0' ? "CNI_IFNAME" : "", "] missing"),
-                    "without them nobody can tell what to delete");
+                    "they say what to delete");
     intent_directory(run->socket, directory);
-    /* Above the socket's directory, another user could lead us anywhere; what is in it is looked at. */
+    /* If another user can change the path above the socket's directory, nothing in it can be trusted. */
     if (reply->outcome == UNTRUSTED && !weakness.is_own)
         return fail(run, IO_FAILURE,
                     SENTENCE("the DEL cannot be queued in ", directory,
@@ -245,7 +244,7 @@ static int leave_intent(const struct run *run, const struct frame *frame, const 
     }
 }
 
-/* Whether another user could put a socket where the agent's is. */
+/* Says whether another user could replace the agent's socket. */
 static bool is_changeable(const char *socket_path)
 {
     char directory[INTENT_DIRECTORY_ROOM];
@@ -285,15 +284,15 @@ static int read_and_ask(const struct run *run)
         break;
     case INPUT_TOO_LARGE:
         return fail(run, DECODING_FAILURE, SENTENCE("the network config on stdin is larger than 16 MiB"),
-                    "no network config is: look at what the runtime sends");
+                    "check what the runtime sends: no network config is this large");
     case INPUT_ENDLESS:
         return fail(run, IO_FAILURE, SENTENCE("stdin did not end within ", run->limit),
-                    "the runtime has to close it after the network config");
+                    "the runtime must close it after the network config");
     case INPUT_UNREADABLE:
         if (!run->verb->queued)
             return fail(run, IO_FAILURE, SENTENCE("error reading from stdin: ", strerror(errno)),
-                        "the runtime has to give the network config on stdin");
-        body_size = 0; /* the agent may know the attachment from before */
+                        "the runtime must write the network config to stdin");
+        body_size = 0; /* the agent may know the attachment from its ADD */
     }
     die_if_wanted(STDIN_READ);
     return ask(run);
@@ -316,7 +315,7 @@ int main(int argc, char **argv)
     const char *command = variable("CNI_COMMAND");
     struct run run = {.started_boottime = boottime_now(), .socket = variable("NETLOOM_SOCKET")};
 
-    /* Where huge pages are on for all, the first byte in a large buffer would cost 2 MiB of zeros. */
+    /* With huge pages always on, writing the first byte of a large buffer would zero 2 MiB. */
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
     occupy_standard_descriptors();

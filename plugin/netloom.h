@@ -1,7 +1,7 @@
-/* What the files of the plugin know of each other, a section for each.
+/* The interfaces between the files of the plugin, a section for each file.
  *
- * The plugin is one run over one request: it reads, asks, prints and ends. It allocates nothing;
- * what can be large lies in static memory, of which only the pages that are used cost anything. */
+ * One run of the plugin handles one request: it reads, asks, prints and ends. It allocates nothing;
+ * large buffers are in static memory, of which only the used pages cost anything. */
 #ifndef NETLOOM_H
 #define NETLOOM_H
 
@@ -19,7 +19,7 @@ enum {
     REPLY_MAX = BODY_MAX + 1,
 };
 
-/* text.c: strings that are put together. What has no room is left out, and `cut` tells. */
+/* text.c: builds strings. What does not fit is left out, and `cut` is set. */
 struct text {
     char *at;
     size_t length, room;
@@ -31,7 +31,7 @@ struct text {
 void add(struct text *text, const char *string);
 void add_number(struct text *text, uint64_t number);
 void add_seconds(struct text *text, uint64_t milliseconds);
-/* In quotes and escaped; what is not UTF-8 becomes U+FFFD, as Python's errors="replace" does it. */
+/* Quoted and escaped; invalid UTF-8 becomes U+FFFD, as with Python's errors="replace". */
 void add_json(struct text *text, const char *string);
 
 /* clock.c: an instant is in nanoseconds of CLOCK_MONOTONIC. */
@@ -40,18 +40,18 @@ void add_json(struct text *text, const char *string);
 uint64_t monotonic_now(void);
 uint64_t boottime_now(void);
 void pause_ms(unsigned milliseconds);
-/* Seconds as a decimal number such as 2 or 0.25; false if it is none, or zero, or absurdly large. */
+/* Seconds as a decimal number such as 2 or 0.25; false if it is invalid, zero, or absurdly large. */
 bool parse_seconds(const char *string, uint64_t *milliseconds);
-/* False when the time is up. A descriptor that cannot be waited for is ready: using it tells why. */
+/* False after the deadline. A descriptor that cannot be polled counts as ready: using it reports why. */
 bool wait_until_ready(int fd, short events, uint64_t deadline);
 
 /* streams.c: the standard descriptors. */
 enum input { INPUT_WHOLE, INPUT_TOO_LARGE, INPUT_ENDLESS, INPUT_UNREADABLE };
 
 void occupy_standard_descriptors(void);
-/* Reads all of stdin, at most `room` bytes. After INPUT_UNREADABLE, errno tells why. */
+/* Reads all of stdin, at most `room` bytes. After INPUT_UNREADABLE, errno is set. */
 enum input read_stdin(char *into, size_t room, size_t *size, uint64_t deadline);
-/* Writes all of it; false if the reader is gone or does not read. */
+/* Writes all of it; false if the reader has closed the pipe or does not read. */
 bool write_out(int fd, const char *bytes, size_t size, uint64_t deadline);
 
 /* version.c: the string at the key "cniVersion" of a configuration, or else CURRENT_VERSION. */
@@ -62,14 +62,14 @@ void find_version(const char *config, size_t size, char version[VERSION_ROOM]);
 
 /* netns.c */
 struct netns {
-    int fd;             /* -1: none to pass on */
+    int fd;             /* -1: no namespace to pass on */
     bool own;           /* it is the namespace that this process is in */
-    const char *error;  /* why it is no network namespace that could be opened, or NULL */
+    const char *error;  /* why it could not be opened as a network namespace, or NULL */
 };
 
 struct netns open_netns(const char *path);
 
-/* frame.c: the request as it goes over the wire: two lengths, head, body. */
+/* frame.c: the request on the wire: two lengths, head, body. */
 enum { FRAME_PARTS = 3 };
 
 struct frame {
@@ -79,7 +79,7 @@ struct frame {
 };
 
 void make_frame(struct frame *frame, const struct text *head, char *body, size_t body_size);
-/* The bytes [from, to) of a frame; gives how many parts they have. */
+/* The bytes [from, to) of a frame; returns how many parts they have. */
 int slice_frame(const struct frame *frame, size_t from, size_t to, struct iovec parts[FRAME_PARTS]);
 
 /* trust.c: who could answer in the agent's place. */
@@ -90,13 +90,13 @@ enum weakness_kind { WEAK_OWNER, WEAK_MODE, WEAK_SHARED, WEAK_LINK };
 struct weakness {
     char place[WEAKNESS_ROOM]; /* what another user owns or can write to */
     enum weakness_kind kind;
-    bool is_own; /* it is the directory itself, and none above it */
+    bool is_own; /* the directory itself, not one above it */
 };
 
 bool is_trusted_user(uid_t user);
-/* Of the process that listens at the other end of a socket. */
+/* The user of the process that listens at the other end of a socket. */
 uid_t listening_user(int fd);
-/* Whether another user could change what the path of a directory leads to, and where. */
+/* Says whether another user could change what the path of a directory leads to, and where. */
 bool find_weakness(const char *directory, struct weakness *found);
 
 /* exchange.c: one request to the agent, one reply. */
@@ -105,7 +105,7 @@ enum outcome { ANSWERED, UNREACHABLE, SILENT, BROKEN, UNTRUSTED, IMPOSTOR };
 struct reply {
     enum outcome outcome;
     int error;             /* of UNREACHABLE, an errno */
-    uid_t user;            /* of IMPOSTOR, who listens */
+    uid_t user;            /* of IMPOSTOR, the listening user */
     const char *flaw;      /* of BROKEN, a sentence's end */
     unsigned char status;  /* of ANSWERED */
     const char *output;
@@ -115,17 +115,17 @@ struct reply {
 bool is_socket_path(const char *path);
 struct reply ask_agent(const char *socket_path, const struct frame *frame, int netns, uint64_t deadline);
 
-/* intent.c: a DEL that the agent will find when it is back. */
+/* intent.c: queues a DEL that the agent executes at its next start. */
 enum { INTENTS_MAX = 4096, INTENT_DIRECTORY_ROOM = 128 };
 
 enum queued { QUEUED, QUEUE_FULL, QUEUE_FAILED };
 
 void intent_directory(const char *socket_path, char directory[INTENT_DIRECTORY_ROOM]);
-/* After QUEUE_FAILED, errno tells why. */
+/* After QUEUE_FAILED, errno is set. */
 enum queued queue_intent(const char *directory, const char *container, const char *ifname,
                          const struct frame *frame);
 
-/* failpoint.c: steps at which a test can have the plugin killed. */
+/* failpoint.c: steps at which a test can kill the plugin. */
 enum failpoint {
     AT_START,
     STDIN_READ,

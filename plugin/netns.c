@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Of the kernel's headers, which are not beside every C library's. */
+/* From the kernel's headers, which are not installed with every C library. */
 #ifndef NSFS_MAGIC
 #define NSFS_MAGIC 0x6e736673
 #endif
@@ -28,7 +28,7 @@ static const char *what_it_is(mode_t mode)
     }
 }
 
-/* Why an open descriptor is no network namespace, or NULL. */
+/* Returns why an open descriptor is not a network namespace, or NULL. */
 static const char *flaw_of(int fd)
 {
     struct statfs system;
@@ -57,7 +57,7 @@ struct netns open_netns(const char *path)
 
     if (path == NULL || *path == '\0')
         return netns;
-    /* O_NONBLOCK: opening a FIFO waits for its writer otherwise. */
+    /* O_NONBLOCK: otherwise, opening a FIFO waits for its writer. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
         int error = errno;

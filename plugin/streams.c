@@ -8,7 +8,7 @@
 
 /* A runtime may start us with a standard descriptor closed. The next file opened would take its place,
  * and what is printed, by us or by the C library, would go to the agent or into an intent. A descriptor
- * of O_PATH holds the place, and still gives EBADF when it is read or written. */
+ * of O_PATH occupies the number, and still gives EBADF when it is read or written. */
 void occupy_standard_descriptors(void)
 {
     int fd;
@@ -45,7 +45,7 @@ bool write_out(int fd, const char *bytes, size_t size, uint64_t deadline)
     while (size > 0) {
         if (!wait_until_ready(fd, POLLOUT, deadline))
             return false;
-        /* The descriptor is shared with whoever started us, so it must stay blocking. A pipe that is
+        /* The descriptor is shared with the parent process, so it must stay blocking. A pipe that is
          * ready takes PIPE_BUF bytes without blocking, and not always more. */
         ssize_t written = write(fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
         if (written >= 0) {

@@ -43,7 +43,7 @@ void add_seconds(struct text *text, uint64_t milliseconds)
     add(text, " s");
 }
 
-/* The bytes of the character at `at`. If they are none: as many as Unicode replaces by one U+FFFD,
+/* Returns the length of the character at `at`. If it is invalid: as many bytes as one U+FFFD replaces,
  * the longest start of a character, or else a single byte (Unicode 15, section 3.9, table 3-7). */
 static size_t character(const unsigned char *at, bool *valid)
 {

@@ -1,7 +1,7 @@
-/* Who else could be at the other end. An agent is asked if only root, or the user of this process, can
- * have put its socket there, and if the process that listens is root's, or of this user. Whoever can write
- * to a directory can put another socket, or a link, into it: so each directory on the way is looked at, as
- * netloom/agent/trusted_path.py does it for the agent. */
+/* Who could be at the other end. The plugin asks an agent only if root and the user of this process are the
+ * only ones who can have created its socket, and if the listening process belongs to one of them. A user who
+ * can write to a directory can put another socket, or a link, into it. So the plugin checks each directory of
+ * the path, as netloom/api/paths.py does for the agent. */
 #include "netloom.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 enum {
     LINKS_MAX = 40,       /* as many as the kernel follows */
-    OVERFLOW_UID = 65534, /* of users whom this user namespace does not have; the host's root is one */
+    OVERFLOW_UID = 65534, /* stands for users outside this user namespace, such as the host's root */
     BY_OTHERS = 022,
 };
 
@@ -30,7 +30,7 @@ uid_t listening_user(int fd)
     return peer.uid;
 }
 
-/* Whether it is not the first user namespace, which has all users: "0 0 4294967295". */
+/* Says whether this is not the initial user namespace, which has all users: "0 0 4294967295". */
 static bool is_in_user_namespace(void)
 {
     char map[256], words[sizeof map];
@@ -51,7 +51,7 @@ static bool may_own(uid_t owner, bool is_last)
     return is_trusted_user(owner) || (!is_last && owner == OVERFLOW_UID && is_in_user_namespace());
 }
 
-/* In a sticky directory, what belongs to root stays where it is. */
+/* In a sticky directory, other users cannot replace what belongs to root. */
 static bool is_open_to_others(const struct stat *directory, bool sticky_is_enough)
 {
     bool is_sticky = (directory->st_mode & S_ISVTX) != 0;
@@ -73,7 +73,7 @@ static bool is_weak(struct weakness *found, size_t length, enum weakness_kind ki
 
 bool find_weakness(const char *directory, struct weakness *found)
 {
-    /* Where no link is on the way, these pages are never touched: each would cost as much as two calls. */
+    /* Without links in the path, these pages are never touched: each would cost as much as two calls. */
     static char rest[PATH_MAX], target[PATH_MAX];
     const char *left = directory;
     struct stat above, here;
@@ -97,7 +97,7 @@ bool find_weakness(const char *directory, struct weakness *found)
         left += size;
         bool is_last = left[strspn(left, "/")] == '\0';
 
-        if (lstat(found->place, &here) < 0) /* whoever makes it owns it */
+        if (lstat(found->place, &here) < 0) /* its creator will own it */
             return is_open_to_others(&above, true) && is_weak(found, before, mode_of(&above), false);
         if (is_open_to_others(&above, may_own(here.st_uid, false)))
             return is_weak(found, before, mode_of(&above), false);

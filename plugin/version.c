@@ -1,5 +1,5 @@
-/* An error must say the configuration's version, also when there is no agent to parse the
- * configuration. This walks over its top level, skips what is nested, and believes nothing. */
+/* An error must contain the configuration's version, even when no agent can parse the configuration. This
+ * code scans the top level, skips nested values, and trusts no input. */
 #include "netloom.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ struct document {
     size_t size;
 };
 
-/* NUL at the end: it is nothing that JSON has outside of strings. */
+/* NUL at the end: JSON has no NUL outside of strings. */
 static char peek(struct document document, size_t place)
 {
     return place < document.size ? document.at[place] : '\0';
@@ -22,7 +22,7 @@ static size_t skip_space(struct document document, size_t place)
     return place;
 }
 
-/* From an opening quote to behind the closing one. */
+/* Skips a string, from its opening quote to behind the closing one. */
 static size_t skip_string(struct document document, size_t place)
 {
     place++;
@@ -31,7 +31,7 @@ static size_t skip_string(struct document document, size_t place)
     return place + 1;
 }
 
-/* To the comma or bracket behind a value. */
+/* Skips to the comma or bracket behind a value. */
 static size_t skip_value(struct document document, size_t place)
 {
     size_t depth = 0;
@@ -48,7 +48,7 @@ static size_t skip_value(struct document document, size_t place)
     return place;
 }
 
-/* Only what a version can look like is repeated: nothing else of stdin is ours to print. */
+/* Only text in the form of a version is printed: other text of stdin may be secret. */
 static bool looks_like_version(const char *at, size_t size)
 {
     static const char allowed[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-";

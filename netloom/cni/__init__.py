@@ -8,8 +8,8 @@ The runtime side loads network configurations and runs plugins:
     network = load_network("/etc/cni/net.d", "mynet")
     result = runtime.add(network, Endpoint("web-1", "/run/netns/web-1"))
 
-`netloom.cni.aio` is the same for asyncio, `netloom.cni.plugin` is for writing plugins. The
-library depends on msgspec alone and imports nothing else of netloom.
+`netloom.cni.aio` is the same for asyncio; `netloom.cni.plugin` is for writing plugins. The library depends
+only on msgspec and imports nothing else of netloom.
 """
 
 from typing import TYPE_CHECKING

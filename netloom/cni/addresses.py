@@ -1,8 +1,8 @@
-"""Addresses in results: checked when they come in, written as Go writes them.
+"""Addresses in results: checked when they are decoded, written as Go writes them.
 
-Text in, text out. A dotted quad has one way to be written and needs no more than a look. For the
-rest the C library is asked; its module is imported at the first such address, because a plugin
-that has none need not wait for it. Most addresses come by more than once, and are remembered.
+Input and output are text. A dotted quad has only one spelling, so a regular expression is enough. For other
+addresses the C library is called; its module is imported at the first such address, because most plugins have
+none. Most addresses occur more than once, so results are cached.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MAPPED = b"\0" * 10 + b"\xff\xff"  # ::ffff:0:0/96, IPv4 addresses as IPv6
 
 @lru_cache(maxsize=1024)
 def canonical_ip(text: str) -> str:
-    """An address without a prefix, such as a gateway.
+    """Checks and normalises an address without a prefix, such as a gateway.
 
     >>> canonical_ip("2001:DB8::0:1")
     '2001:db8::1'
@@ -29,7 +29,7 @@ def canonical_ip(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def canonical_cidr(text: str) -> str:
-    """An address with its prefix length; the host bits stay.
+    """Checks and normalises an address with its prefix length; the host bits stay.
 
     >>> canonical_cidr("10.1.2.3/24")
     '10.1.2.3/24'
@@ -52,7 +52,7 @@ def is_ipv4(cidr: str) -> bool:
 
 def _is_dotted_quad(text: str) -> bool:
     parts = text.split(".")
-    # No leading zeros: some read them as octal.
+    # No leading zeros: some programs read them as octal.
     return len(parts) == 4 and all(
         part.isascii() and part.isdecimal() and (part[0] != "0" or part == "0") and int(part[:4]) < 256
         for part in parts
@@ -60,7 +60,7 @@ def _is_dotted_quad(text: str) -> bool:
 
 
 def _canonical_ipv6(text: str) -> str | None:
-    """The one form of RFC 5952, or of the IPv4 address that is mapped into it; None if it is no address."""
+    """Returns the form of RFC 5952, or the mapped IPv4 address; None for an invalid address."""
     from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
     try:
@@ -70,6 +70,6 @@ def _canonical_ipv6(text: str) -> str | None:
     if packed.startswith(_MAPPED):
         return inet_ntop(AF_INET, packed[12:])
     canonical = inet_ntop(AF_INET6, packed)
-    if "." in canonical:  # the C library's old form of ::/96, which only it writes
+    if "." in canonical:  # an obsolete form of ::/96, which only the C library writes
         return f"::{packed[12:14].hex().lstrip('0')}:{packed[14:].hex().lstrip('0') or '0'}"
     return canonical

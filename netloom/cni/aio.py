@@ -1,7 +1,7 @@
 """The runtime side of CNI for asyncio: the same operations, none of which blocks the loop.
 
-Plugins are watched by the event loop itself; only the cache's disk work runs in threads.
-Cancelling an operation kills the plugin that it waits for, and what that started.
+The event loop itself watches plugins; only the cache's disk access runs in threads. Cancelling an operation
+kills the plugin that it waits for, and the processes that the plugin started.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class EventLoop:
                 if process.writer >= 0:
                     loop.remove_writer(process.writer)
             try:
-                if not process.wait(_SHORT_WAIT):  # it hangs in the kernel; others need not wait for it
+                if not process.wait(_SHORT_WAIT):  # it hangs in the kernel; other operations go on
                     await self.call(process.close)
             finally:
                 process.close()
@@ -140,10 +140,10 @@ class EventLoop:
             try:
                 await asyncio.wait([work])
             except asyncio.CancelledError as error:
-                # A thread cannot be stopped: what it uses may be let go only when it has ended.
+                # A thread cannot be stopped: what it uses may be released only when it has ended.
                 cancelled = cancelled or error
         if cancelled is not None:
-            work.exception()  # the cancellation is what counts
+            work.exception()  # the cancellation takes precedence
             raise cancelled
         return work.result()
 

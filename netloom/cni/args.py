@@ -1,4 +1,4 @@
-"""`CNI_ARGS`: what the user passes at invocation, as `KEY=VALUE;KEY=VALUE`."""
+"""`CNI_ARGS`: the arguments of the user at invocation, as `KEY=VALUE;KEY=VALUE`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def split_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def load_args(text: str, kind: type[S]) -> S:
-    """The arguments that a struct has fields for. Others are an error, unless `IgnoreUnknown` is set."""
+    """Returns the arguments that a struct has fields for. Others are an error without `IgnoreUnknown`."""
     pairs = parse_args(text)
     ignore_unknown = _boolean("IgnoreUnknown", pairs.pop("IgnoreUnknown", "0"))
     names = _names(kind)

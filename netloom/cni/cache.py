@@ -1,13 +1,12 @@
-"""The result cache: what ADD answered, kept for CHECK, DEL and GC.
+"""The result cache: the results of ADD, kept for CHECK, DEL and GC.
 
-The place and the format are those of Go's libcni, so that its tools and netloom share one
-cache: `<cache>/results/<network>-<container>-<interface>`, a JSON object of kind `cniCacheV1`.
-Entries of an older libcni, bare results, are read. What differs is how an entry is written:
-whole and durable, or not at all.
+The place and the format are those of Go's libcni, so that its tools and netloom share one cache:
+`<cache>/results/<network>-<container>-<interface>`, a JSON object of kind `cniCacheV1`. Entries of an older
+libcni, bare results, are read. Only writing differs: an entry is written whole and durable, or not at all.
 
-A file's name may mean several attachments (network `a-b` and container `c`, network `a` and
-container `b-c`). libcni lets them overwrite each other; here an entry belongs to the attachment
-that is written in it, and to no other.
+A file name may stand for several attachments (network `a-b` and container `c`, network `a` and container
+`b-c`). libcni lets them overwrite each other; here an entry belongs only to the attachment that is written in
+it.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from .result import AnyResult, decode_result, result_from_wire
 DEFAULT_CACHE_DIR = "/var/lib/cni"
 KIND = "cniCacheV1"
 
-# Beside configuration and arguments, an entry holds a result and names: a few kilobytes.
+# Besides configuration and arguments, an entry holds a result and names: a few kilobytes.
 _ENTRY_RESERVE = 64 * 1024
-_NAME_MAX = 254  # of a file, less the dot of its spare name
+_NAME_MAX = 254  # of a file name, less the dot of its spare name
 
 
 class CachedAttachment(Struct, frozen=True):
-    """An attachment that the cache knows of, with what is needed to undo it."""
+    """An attachment in the cache, with what is needed to undo it."""
 
     network: str
     container_id: str
@@ -74,11 +73,11 @@ class Cache(Struct, frozen=True):
         return os.path.join(self.results, _file_name(key))
 
     def entry(self, key: AttachmentKey) -> PendingEntry:
-        """An entry that is to be written."""
+        """Returns an entry to be written."""
         return PendingEntry(self, key)
 
     def remove(self, key: AttachmentKey) -> None:
-        """OSError says why an entry is still there; an absent one is fine."""
+        """Deletes an entry; a missing one is success. OSError says why it still exists."""
         if self.owner(key) not in (None, key):
             return
         path = self.path(key)
@@ -93,7 +92,7 @@ class Cache(Struct, frozen=True):
             sync_directory(self.results)
 
     def result(self, key: AttachmentKey, cni_version: str) -> AnyResult | None:
-        """The result that ADD gave, in the config's version; None when there is no entry."""
+        """Returns the result of ADD in the configuration's version; None without an entry."""
         found = self._find(key)
         if found is None:
             return None
@@ -111,7 +110,7 @@ class Cache(Struct, frozen=True):
             ) from None
 
     def config(self, key: AttachmentKey) -> CachedAttachment | None:
-        """The configuration and the arguments that ADD was given; None when there is no entry."""
+        """Returns the configuration and arguments that ADD was given; None without an entry."""
         found = self._find(key)
         if found is None:
             return None
@@ -123,7 +122,7 @@ class Cache(Struct, frozen=True):
         return _attachment(entry)
 
     def attachments(self, container_id: str = "") -> list[CachedAttachment]:
-        """All attachments, or a container's, by file name. What cannot be read is passed over."""
+        """Returns all attachments, or a container's, by file name. Unreadable entries are skipped."""
         try:
             names = sorted(os.listdir(self.results))
         except FileNotFoundError:
@@ -132,7 +131,7 @@ class Cache(Struct, frozen=True):
         for name in names:
             if name.startswith("."):
                 continue
-            # The name only preselects: with dashes in it, it may mean several attachments.
+            # The name only preselects: if it contains dashes, it may stand for several attachments.
             marker = f"-{container_id}-"
             if container_id and not 0 < name.find(marker) < len(name) - len(marker):
                 continue
@@ -148,7 +147,9 @@ class Cache(Struct, frozen=True):
         return found
 
     def _find(self, key: AttachmentKey) -> tuple[bytes, _Entry | None] | None:
-        """What the file holds, and as an entry if it is one; nothing if it is another attachment's."""
+        """Returns the file's content, also as an entry if it is one; nothing if it belongs to another
+        attachment.
+        """
         data = self._read(key)
         if data is None:
             return None
@@ -156,7 +157,7 @@ class Cache(Struct, frozen=True):
         return None if entry is not None and _stated_owner(entry) not in (key, None) else (data, entry)
 
     def owner(self, key: AttachmentKey) -> AttachmentKey | None:
-        """Whose entry is in the place of this attachment's.
+        """Returns the attachment whose entry is in this attachment's place.
 
         An entry that names another place belongs to no attachment: its file was moved.
         """
@@ -173,14 +174,14 @@ class Cache(Struct, frozen=True):
 
 
 class PendingEntry:
-    """An entry on its way to the disk. Space is taken for it before the first plugin runs.
+    """An entry that is being written. Its disk space is reserved before the first plugin runs.
 
-    So a full or read-only disk fails an ADD while there is nothing yet to undo.
+    So an ADD on a full or read-only disk fails while there is nothing to undo.
     """
 
     def __init__(self, cache: Cache, key: AttachmentKey) -> None:
         self.key = key
-        self.known = False  # whether an earlier ADD has completed one
+        self.known = False  # whether an earlier ADD completed one
         self._cache = cache
         self._file = Replacement(cache.results, _file_name(key))
 
@@ -222,7 +223,7 @@ def encode_entry(network: str, endpoint: Endpoint, source: bytes, result: AnyRes
 
 
 def _entry(data: bytes) -> _Entry | None:
-    """An entry of the current kind, or None."""
+    """Returns an entry of the current format, or None."""
     try:
         entry: _Entry = wire.decode_as(data, _Entry, "cache entry")
     except DecodingFailure:

@@ -1,7 +1,7 @@
-"""Network configurations: what a runtime loads and a plugin gets.
+"""Network configurations, as a runtime loads them and a plugin receives them.
 
-A configuration is kept as the bytes that it came in, for the cache and for keys that the library
-does not know, beside a typed view of the keys that the runtime needs.
+A configuration keeps its original bytes, for the cache and for keys that the library does not know, beside a
+typed view of the keys that the runtime needs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _ValidAttachment(Struct, frozen=True, rename={"container_id": "containerID
 
 
 class _PluginKeys(Struct, frozen=True, rename="camel"):
-    """The keys of a plugin's configuration that the specification gives a type."""
+    """The keys of a plugin's configuration whose type the specification defines."""
 
     cni_version: str | None = None
     name: str | None = None
@@ -49,7 +49,7 @@ class _PluginKeys(Struct, frozen=True, rename="camel"):
 
 
 class PluginConfig(Struct, frozen=True):
-    """One plugin: an entry of a network's list, or a network of its own (the old `.conf` form)."""
+    """One plugin: an entry of a network's list, or a network by itself (the old `.conf` form)."""
 
     type: str
     name: str
@@ -65,7 +65,7 @@ class PluginConfig(Struct, frozen=True):
 
 
 class NetworkConfig(Struct, frozen=True):
-    """A network: a name, a version and the plugins that make it, in order."""
+    """A network: a name, a version, and its plugins in order."""
 
     name: str
     cni_version: str
@@ -77,12 +77,12 @@ class NetworkConfig(Struct, frozen=True):
 
 
 def parse_plugin(source: bytes) -> PluginConfig:
-    """A plugin's configuration from JSON."""
+    """Parses a plugin's configuration from JSON."""
     return _plugin(_document(source, "error parsing configuration"), source)
 
 
 def parse_network(source: bytes) -> NetworkConfig:
-    """A network's list from JSON. Plugins in a directory of their own are the loader's business."""
+    """Parses a network's list from JSON. The loader adds plugins from a directory of their own."""
     raw = _document(source, _LIST)
     if "name" not in raw:
         raise InvalidConfig(f"{_LIST}: no name")
@@ -103,7 +103,7 @@ def parse_network(source: bytes) -> NetworkConfig:
 
 
 def network_from_plugin(plugin: PluginConfig) -> NetworkConfig:
-    """The old single-plugin form as a list of one."""
+    """Converts the old single-plugin form to a list of one."""
     document = {"name": plugin.name, "cniVersion": plugin.cni_version, "plugins": [plugin.raw]}
     return parse_network(wire.encode(document))
 
@@ -158,7 +158,7 @@ def _inlined_plugins(raw: dict[str, Any], only_inlined: bool) -> tuple[PluginCon
 
 
 def _negotiate(raw: dict[str, Any]) -> str:
-    """The config's version: with `cniVersions` the newest that this library implements too."""
+    """Returns the configuration's version: from `cniVersions`, the newest that this library implements."""
     version = raw.get("cniVersion", "")
     if not isinstance(version, str):
         raise InvalidConfig(f"{_LIST}: cniVersion is {wire.json_type(version)}, not a string")

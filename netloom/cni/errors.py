@@ -1,8 +1,7 @@
 """Errors with the codes of the CNI specification, as types.
 
-A code, a sentence and details come from the specification's error object. What Go's libcni
-only writes into the text is kept as data here: the plugin that failed, the attachment it
-failed for, what the plugin said on stderr.
+A code, a message and details come from the specification's error object. What Go's libcni only puts into the
+text is data here: the plugin that failed, the attachment it failed for, and what the plugin wrote to stderr.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import ClassVar, NamedTuple, Self
 
 
 class AttachmentKey(NamedTuple):
-    """What names an attachment: one interface of one container on one network."""
+    """The key of an attachment: one interface of one container on one network."""
 
     network: str
     container_id: str
@@ -23,12 +22,12 @@ class AttachmentKey(NamedTuple):
 
     @property
     def entry_name(self) -> str:
-        """The name of its file in libcni's cache. With dashes in a name, not its alone."""
+        """The name of its file in libcni's cache. With dashes in a name, other attachments may share it."""
         return "-".join(self)
 
 
 class CNIError(Exception):
-    """Something failed, with a code of the specification. Its text is `msg; details`."""
+    """An operation failed with a code of the specification. Its text is `msg; details`."""
 
     code: int = 0
     by_code: ClassVar[dict[int, type[CNIError]]] = {}
@@ -36,7 +35,7 @@ class CNIError(Exception):
     def __init__(
         self, msg: str, details: str = "", *, code: int | None = None, discreet: str | None = None
     ) -> None:
-        """`discreet` is the same for logs, if the text quotes a user's value, which may be a secret."""
+        """`discreet` is a text for logs, for a message that quotes a user's value, which may be a secret."""
         super().__init__(msg)
         if code is not None:
             self.code = code
@@ -49,7 +48,7 @@ class CNIError(Exception):
         self._discreet = discreet
 
     def __init_subclass__(cls) -> None:
-        # The first class that declares a code speaks for it; narrower ones inherit.
+        # The first class that declares a code represents it; narrower classes inherit it.
         if "code" in cls.__dict__:
             CNIError.by_code.setdefault(cls.code, cls)
 
@@ -59,12 +58,12 @@ class CNIError(Exception):
 
     @property
     def discreet(self) -> str:
-        """Its text without values of the request: for whatever is kept, or shown to others."""
+        """The text without values of the request, for texts that are stored or shown to others."""
         return f"{self.context}: {self.reason}" if self.context else self.reason
 
     @property
     def reason(self) -> str:
-        """The same without where it happened."""
+        """The text without the place of the error."""
         if self._discreet is not None:
             return self._discreet
         return f"{self.msg}; {self.details}" if self.details else self.msg
@@ -72,7 +71,7 @@ class CNIError(Exception):
     def at(
         self, *, plugin: str | None = None, attachment: AttachmentKey | None = None, context: str = ""
     ) -> Self:
-        """The same error, now knowing where it happened. What it knew before, it keeps."""
+        """Returns the same error with the place where it happened. Known places are kept."""
         self.plugin = self.plugin or plugin
         self.attachment = self.attachment or attachment
         if context:
@@ -119,13 +118,13 @@ class TryAgainLater(CNIError):
 
 
 class NotAvailable(CNIError):
-    """STATUS: ADD would fail."""
+    """STATUS: an ADD would fail."""
 
     code = 50
 
 
 class LimitedConnectivity(CNIError):
-    """STATUS: ADD would fail, and containers that are attached may be cut off, too."""
+    """STATUS: an ADD would fail, and attached containers may have lost connectivity, too."""
 
     code = 51
 
@@ -139,7 +138,7 @@ class PluginFailed(CNIError):
 
 
 class PluginDied(PluginFailed):
-    """A plugin failed, and printed no error. `ending` is how it ended, `stderr` what it left there."""
+    """A plugin failed and printed no error. `ending` is how it ended, `stderr` its output there."""
 
     def __init__(self, msg: str, ending: str) -> None:
         super().__init__(msg)
@@ -147,31 +146,31 @@ class PluginDied(PluginFailed):
 
 
 class PluginNotFound(InvalidConfig):
-    """The config names a plugin that is in none of the plugin directories."""
+    """None of the plugin directories has the plugin that the configuration names."""
 
 
 class NoConfigsFound(InvalidConfig):
-    """The directory holds no network configuration at all."""
+    """The directory contains no network configuration."""
 
 
 class NetworkNotFound(InvalidConfig):
-    """The directory holds configurations, but none of that name."""
+    """The directory contains configurations, but none with that name."""
 
 
 class CheckNotSupported(IncompatibleVersion):
-    """The config's version is older than the CHECK verb."""
+    """The configuration's version is older than the CHECK verb."""
 
 
 class DeadlineExceeded(TryAgainLater):
-    """The time that the caller gave ran out. A plugin that still ran was killed."""
+    """The caller's time limit passed. A plugin that still ran was killed."""
 
 
 class AttachmentBusy(DeadlineExceeded):
-    """Another operation held the attachment for all of the time that the caller gave."""
+    """Another operation held the attachment until the caller's time limit passed."""
 
 
 class Failures(CNIError):
-    """Several independent failures of one operation, each whole in `errors`."""
+    """Several independent failures of one operation; `errors` has each of them."""
 
     def __init__(self, errors: Sequence[CNIError]) -> None:
         super().__init__(
@@ -183,5 +182,5 @@ class Failures(CNIError):
 
 
 def from_code(code: int, msg: str, details: str = "") -> CNIError:
-    """The error type that stands for a code; a plugin's own codes are `PluginFailed`."""
+    """Returns the error type of a code; a plugin's own codes are `PluginFailed`."""
     return CNIError.by_code.get(code, PluginFailed)(msg, details, code=code)

@@ -1,4 +1,4 @@
-"""Finds a plugin's executable, runs it, and makes sense of its answer."""
+"""Finds a plugin's executable, runs it, and decodes its answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUSY_PAUSE = 1.0
 
 
 class PluginInfo(Struct, frozen=True):
-    """What a plugin says about the versions that it speaks."""
+    """The versions that a plugin reports."""
 
     cni_version: str
     supported_versions: tuple[str, ...]
@@ -52,7 +52,7 @@ class _VersionObject(Struct, frozen=True, rename="camel"):
 
 
 def find_plugin(plugin: str, plugin_dirs: Sequence[str]) -> str:
-    """The first regular file of that name. Links are followed, the executable bit is not asked for."""
+    """Returns the first regular file of that name. Links are followed; the executable bit is not checked."""
     validate_plugin_type(plugin)
     if not plugin_dirs:
         raise PluginNotFound("no paths provided").at(plugin=plugin)
@@ -70,14 +70,14 @@ def find_plugin(plugin: str, plugin_dirs: Sequence[str]) -> str:
 
 
 class Invoker(Struct, frozen=True):
-    """Runs plugins from some directories, by some way of waiting."""
+    """Runs plugins from some directories; `io` decides how it waits."""
 
     io: IO
     plugin_dirs: tuple[str, ...]
     stderr: Callable[[bytes], object]
 
     async def execute(self, plugin: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> bytes:
-        """Runs a plugin; what it printed, or its error as an exception."""
+        """Runs a plugin and returns its output; raises its error."""
         try:
             output = await self._run(find_plugin(plugin, self.plugin_dirs), stdin, env, deadline)
             if output.status != 0:
@@ -98,7 +98,7 @@ class Invoker(Struct, frozen=True):
             raise error.at(plugin=plugin) from None
 
     async def probe(self, plugin: str, deadline: float) -> PluginInfo:
-        """Asks a plugin for its versions. Plugins of old insist on parameters that VERSION has no use for."""
+        """Asks a plugin for its versions. Old plugins require parameters that VERSION has no use for."""
         env = environment("VERSION", ("dummy",), Endpoint(container_id="", netns="dummy", ifname="dummy"))
         try:
             stdout = await self.execute(plugin, wire.encode({"cniVersion": versions.CURRENT}), env, deadline)
@@ -117,7 +117,7 @@ class Invoker(Struct, frozen=True):
                 await self.io.sleep(BUSY_PAUSE, deadline)
             if time.monotonic() >= deadline:
                 name = os.path.basename(path)
-                raise DeadlineExceeded(f"the time given for the operation ran out before {name} was run")
+                raise DeadlineExceeded(f"the time limit of the operation passed before {name} was run")
             try:
                 return await self.io.run(path, stdin, env, deadline)
             except OSError as cause:
@@ -127,7 +127,7 @@ class Invoker(Struct, frozen=True):
 
 
 def failure(output: Output) -> CNIError:
-    """The error of a plugin that ended with another status than 0."""
+    """Returns the error of a plugin whose exit status was not 0."""
     stderr = output.stderr.decode(errors="replace")
     error: CNIError
     if not output.stdout.strip():
@@ -152,7 +152,7 @@ def _stated_error(output: Output) -> CNIError:
 
 
 def decode_answer(stdout: bytes, version: str) -> AnyResult:
-    """A plugin's result. Without a version of its own it has the config's; `null` says nothing."""
+    """Decodes a plugin's result. A result without a version has the configuration's; `null` is no result."""
     what = "failed to decode the plugin's result"
     raw = wire.decode(stdout, what)
     if raw is None:
@@ -173,7 +173,7 @@ def decode_version_info(stdout: bytes) -> PluginInfo:
     if info.supported_versions:
         return PluginInfo(info.cni_version, info.supported_versions)
     if info.cni_version == "0.2.0":
-        # The first version with this verb had no list yet.
+        # The first version with this verb had no list.
         return PluginInfo(info.cni_version, ("0.1.0", "0.2.0"))
     raise DecodingFailure(f"{what}: missing field supportedVersions")
 

@@ -1,4 +1,4 @@
-"""Files that others write and we must survive: bounded reads, atomic durable writes."""
+"""Safe access to files that other programs write: bounded reads, atomic durable writes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .wire import DOCUMENT_MAX
 
 
 def read_document(path: str, *, limit: int = DOCUMENT_MAX) -> bytes:
-    """The content of a regular file, at most `limit` bytes. OSError says what is wrong.
+    """Reads a regular file of at most `limit` bytes. OSError says what is wrong.
 
-    Opened without blocking, so that a FIFO in the place of a file is refused, not waited for.
+    The file is opened without blocking, so that a FIFO in its place is refused without waiting.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -37,8 +37,8 @@ def read_document(path: str, *, limit: int = DOCUMENT_MAX) -> bytes:
 class Replacement:
     """A file's new content: space is reserved first, and it appears whole and durable or not at all.
 
-    The content is written to an unnamed inode, so that a crash leaves nothing behind. It gets
-    its name by a link, or, over an older file, by a rename. Both happen after fsync.
+    The content is written to an unnamed inode, so that a crash leaves nothing behind. A link gives it a name,
+    or, over an older file, a rename. Both happen after fsync.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -50,7 +50,7 @@ class Replacement:
         self._fd = -1
 
     def reserve(self, size: int) -> None:
-        """Opens the new content's file and takes space on the disk for it."""
+        """Opens a file for the new content and reserves disk space for it."""
         self._directory = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._fd = self._open()
         os.posix_fallocate(self._fd, 0, size)
@@ -114,12 +114,12 @@ class Replacement:
 
 
 def spare_name(name: str) -> str:
-    """Of a file that is to replace another. The caller's lock makes it ours; a lost one is taken over."""
+    """Returns the name of the file that replaces another. The caller holds a lock; a stale file is reused."""
     return f".{name}"
 
 
 def is_same_path(one: str, other: str) -> bool:
-    """Whether two paths lead to the same file or directory, or would if it were there."""
+    """Says whether two paths lead to the same file or directory, or would if it existed."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -127,7 +127,7 @@ def is_same_path(one: str, other: str) -> bool:
 
 
 def make_directories(path: str, mode: int) -> None:
-    """`path` and what is missing above it, each made durable in its parent."""
+    """Creates `path` and its missing parents, and makes each durable in its parent."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)
@@ -139,7 +139,7 @@ def make_directories(path: str, mode: int) -> None:
         if os.path.isdir(path):
             return
         if os.path.islink(path):
-            raise FileNotFoundError(errno.ENOENT, "It is a link that leads nowhere", path) from None
+            raise FileNotFoundError(errno.ENOENT, "It is a dangling symbolic link", path) from None
         if not os.path.lexists(path):  # it has just been removed
             make_directories(path, mode)
             return

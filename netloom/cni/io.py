@@ -1,8 +1,8 @@
 """One implementation for plain code and for asyncio.
 
-The library's logic is written once, as coroutines over the few operations that wait (`IO`).
-`Blocking` waits in place, so that its coroutines never suspend and `drive` finishes them in
-one step, without an event loop and without importing one. The asyncio form is in `aio`.
+The library's logic is written once, as coroutines over the few operations that wait (`IO`). `Blocking` waits
+in place, so that its coroutines never suspend and `drive` finishes them in one step, without importing an
+event loop. The asyncio form is in `aio`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ P = ParamSpec("P")
 
 class IO(Protocol):
     async def run(self, path: str, stdin: bytes, env: Mapping[str, str], deadline: float) -> process.Output:
-        """Runs a plugin until it ends or the deadline comes; cancelling it kills it, too."""
+        """Runs a plugin until it ends or the deadline passes. Cancelling also kills the plugin."""
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Calls something that may wait for a disk.
+        """Calls a function that may wait for a disk.
 
-        It may be cancelled when the function has done its work: whatever the function acquires
-        must belong to an object that releases it, not to the return value.
+        It may be cancelled after the function did its work: whatever the function acquires must belong to an
+        object that releases it, not to the return value.
         """
 
     async def sleep(self, seconds: float, deadline: float) -> None:
-        """Waits, but never past the deadline: that is an error at once."""
+        """Waits, but raises at once if that would pass the deadline."""
 
 
 class Blocking:
@@ -52,7 +52,7 @@ class Blocking:
 
 def require_time(seconds: float, deadline: float) -> None:
     if time.monotonic() + seconds > deadline:
-        raise DeadlineExceeded("the time given for the operation ran out")
+        raise DeadlineExceeded("the time limit of the operation passed")
 
 
 def drive(coroutine: Coroutine[object, None, T]) -> T:

@@ -1,10 +1,10 @@
 """Packages that load a module when one of its names is first used (PEP 562).
 
-A command's start is mostly imports, and importing one module of a package runs its `__init__`. So that holds
-a table of its names, by the module that has them, and loads none. What type checkers read stands beside it,
-below `TYPE_CHECKING`; a test holds both together.
+Imports dominate the start time of a command, and importing one module of a package runs its `__init__`. So
+the `__init__` holds a table of names by module, and loads none of the modules. Type checkers read the imports
+below `TYPE_CHECKING`; a test keeps both equal.
 
-An agent, which must not wait for imports during a request, loads everything before (`load`).
+An agent must not wait for imports during a request, so it loads everything at its start (`load`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 def lazily(
     package: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`, from the names that each of its modules has for it.
+    """Returns a package's `__getattr__` and `__dir__`, from the names of each of its modules.
 
     Threads may ask at once: the interpreter lets one of them load a module, and the others wait for it.
     """
@@ -29,7 +29,7 @@ def lazily(
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(import_module(f"{package}.{module}"), name)
-        setattr(sys.modules[package], name, found)  # the next one does not come here
+        setattr(sys.modules[package], name, found)  # later uses do not come here
         return found
 
     def listed() -> list[str]:
@@ -39,7 +39,7 @@ def lazily(
 
 
 def load(package: str) -> None:
-    """All names that a package has, and with them its modules."""
+    """Loads all names of a package, and with them its modules."""
     loaded = import_module(package)
     for name in loaded.__all__:
         getattr(loaded, name)

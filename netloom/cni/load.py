@@ -1,8 +1,8 @@
 """Finds network configurations in a directory such as /etc/cni/net.d.
 
-The order and the choice are libcni's: `*.conflist` by name first, then the old single-plugin
-files. One thing is better on purpose: a file that cannot be read or parsed is reported and
-passed over, so that it does not hide the networks behind it.
+The order and the choice are libcni's: `*.conflist` by name first, then the old single-plugin files. One thing
+differs on purpose: a file that cannot be read or parsed is reported and skipped, so that it does not hide the
+networks after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LoadedNetwork(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """A file that was passed over, and why."""
+    """A skipped file, and why."""
 
     path: str
     error: CNIError
@@ -38,7 +38,7 @@ class Problem(Struct, frozen=True):
 
 
 class Catalogue(Struct, frozen=True):
-    """All that a directory holds, in the order in which networks are looked up."""
+    """The networks of a directory, in the order in which they are looked up."""
 
     directory: str
     networks: tuple[LoadedNetwork, ...]
@@ -48,7 +48,7 @@ class Catalogue(Struct, frozen=True):
         for loaded in self.networks:
             if loaded.network.name == name:
                 return loaded.network
-        passed_over = "\n".join(f"passed over {problem}" for problem in self.problems)
+        passed_over = "\n".join(f"skipped {problem}" for problem in self.problems)
         if not self.networks and not self.problems:
             raise NoConfigsFound(f"no net configurations found in {self.directory}")
         raise NetworkNotFound(
@@ -59,9 +59,9 @@ class Catalogue(Struct, frozen=True):
 def load_network(
     directory: str, name: str, *, report: Callable[[Problem], object] | None = None
 ) -> NetworkConfig:
-    """The first network of that name. Files that were passed over go to `report`.
+    """Loads the first network with that name. Skipped files are reported to `report`.
 
-    If there is no such network, they are in the error's details, too.
+    If there is no such network, the error's details contain them, too.
     """
     catalogue = load_networks(directory)
     if report is not None:
@@ -71,7 +71,7 @@ def load_network(
 
 
 def load_networks(directory: str) -> Catalogue:
-    """Every network in a directory, and every file that could not be loaded."""
+    """Loads every network in a directory, and reports every file that could not be loaded."""
     networks: list[LoadedNetwork] = []
     problems: list[Problem] = []
     for path, loader in _candidates(directory):
@@ -83,7 +83,7 @@ def load_networks(directory: str) -> Catalogue:
 
 
 def load_network_file(path: str) -> NetworkConfig:
-    """A list, with the plugins of `<directory>/<network name>/*.conf` after the inlined ones."""
+    """Loads a list, with the plugins of `<directory>/<network name>/*.conf` after the inlined ones."""
     network = parse_network(_read(path))
     if not network.load_only_inlined_plugins:
         directory = os.path.join(os.path.dirname(path), _plain_name(network.name))
@@ -102,7 +102,7 @@ def load_plugin_file(path: str) -> PluginConfig:
 
 
 def config_files(directory: str, extensions: tuple[str, ...]) -> list[str]:
-    """Files with one of the extensions, by name. A directory that is not there has none."""
+    """Returns the files with one of the extensions, by name. A missing directory has none."""
     try:
         with os.scandir(directory) as entries:
             found = [
@@ -137,7 +137,7 @@ def _read(path: str) -> bytes:
 
 
 def _plain_name(name: str) -> str:
-    """A network's name as a directory's name; never a way out of the directory."""
+    """Checks that a network's name can name a directory, and never leads out of the parent."""
     if "/" in name or "\0" in name or name in ("", ".", ".."):
         raise InvalidConfig(f'network name "{name}" cannot name a directory of plugins')
     return name

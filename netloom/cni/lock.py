@@ -1,14 +1,13 @@
 """Locks between runtimes that share a cache directory.
 
-The specification forbids parallel operations on one container, and ADD or DEL while GC runs,
-but leaves both to the runtime. Here an operation holds its network for reading and its
-attachment for writing; GC holds the network for writing. A turnstile in front of the network
-lets a GC that waits go before operations that come later.
+The specification forbids parallel operations on one container, and ADD or DEL while GC runs, but leaves both
+to the runtime. Here an operation locks its network for reading and its attachment for writing; GC locks the
+network for writing. A turnstile before the network's lock lets a waiting GC precede later operations.
 
-All locks live in one empty file, as byte-range locks at offsets that are hashes of names. So
-nothing accumulates, and a crash releases everything. They are open-file-description locks:
-threads and tasks of one process exclude each other, too. A runtime that is killed lets go of
-them at once, also if the plugin that it ran is still at work.
+All locks are in one empty file, as byte-range locks at offsets that are hashes of names. So nothing
+accumulates, and a crash releases everything. They are open-file-description locks: threads and tasks of one
+process exclude each other, too. If a runtime is killed, its locks are released at once, even if its plugin
+still runs.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ LOCK_FILE = "netloom.lock"
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02
 
-# Reasons that are our own process's, not the disk's.
+# Errors of our own process, not of the disk.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Lock:
-    """Holds a network, or an attachment on it: `with lock: await lock.acquire()`.
+    """Locks a network, or an attachment on it: `with lock: await lock.acquire()`.
 
-    `required`: without it, a disk that is full or read-only does not keep the operation from
-    going on unlocked. A container must be deletable.
+    Without `required`, a full or read-only disk lets the operation continue unlocked: deleting a container
+    must always be possible.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Lock:
                 await self._acquire()
                 if _is_file(self._fd, self._path):
                     return
-                self.release()  # the file was removed: others lock a new one
+                self.release()  # the file was removed: other processes lock a new one
         except OSError as cause:
             self.release()
             if self._required or cause.errno in _EXHAUSTED:
@@ -103,14 +102,14 @@ class Lock:
         await self._wait_for(network, fcntl.F_WRLCK if collecting else fcntl.F_RDLCK)
         _try(self._fd, turnstile, fcntl.F_UNLCK)
         if self._attachment is not None:
-            # By the name of the cache entry, which in rare cases two attachments have in common.
+            # By the name of the cache entry, which two attachments may share in rare cases.
             await self._wait_for(_offset("entry", self._attachment.entry_name), fcntl.F_WRLCK)
 
     async def _wait_for(self, offset: int, kind: int) -> None:
         pause = _FIRST_PAUSE
         while not _try(self._fd, offset, kind):
             try:
-                # Not all at the same moment: of many that wait, one should come by soon.
+                # Spread the attempts: among many waiting processes, one should notice a release soon.
                 await self._io.sleep(pause * (0.5 + time.monotonic_ns() % 1000 / 1000), self._deadline)
             except DeadlineExceeded:
                 what = f"attachment {self._attachment}" if self._attachment else f"network {self._network}"
@@ -134,10 +133,11 @@ class Lock:
 
 @contextmanager
 def alone(cache_dir: str) -> Iterator[str]:
-    """For a block, no runtime is at work in this cache. Gives the lock's path, which may be removed then:
+    """Gives the path of the lock for a block in which no runtime uses this cache. The block may remove the
+    file:
 
-    a runtime that waits for it sees that it is gone, and makes another. OSError says why there is no such
-    block: BlockingIOError that a runtime is at work, FileNotFoundError that none has ever been.
+    a waiting runtime notices that and makes another. OSError says why the block cannot run: BlockingIOError
+    means that a runtime is at work, FileNotFoundError that none has ever been.
     """
     path = os.path.join(cache_dir, LOCK_FILE)
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -1,7 +1,7 @@
-"""Which container IDs, network names, interface names and plugin types are allowed.
+"""Rules for container IDs, network names, interface names and plugin types.
 
-The rules are those of libcni. They also keep every name that passes free of path separators,
-so that a name may become part of a file name.
+The rules are those of libcni. A valid name contains no path separators, so that it may become part of a file
+name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def validate_network_name(name: str) -> None:
 
 
 def validate_ifname(ifname: str) -> None:
-    """The kernel's own rules (`dev_valid_name`), so that a bad name fails before a plugin runs."""
+    """Applies the kernel's own rules (`dev_valid_name`), so that a bad name fails before a plugin runs."""
     if not ifname:
         raise InvalidEnvironment("interface name is empty")
     if len(ifname.encode("utf-8", "surrogatepass")) > _IFNAME_MAX:
@@ -46,7 +46,7 @@ def validate_ifname(ifname: str) -> None:
 
 
 def validate_plugin_type(plugin: str) -> None:
-    """A plugin's type is a file name and nothing more: CVE-2021-20206 was a type with `../`."""
+    """Checks that a plugin's type is only a file name: CVE-2021-20206 was a type with `../`."""
     if not plugin:
         raise InvalidConfig("no plugin name provided")
     if "/" in plugin or "\0" in plugin or plugin in (".", ".."):
@@ -54,5 +54,5 @@ def validate_plugin_type(plugin: str) -> None:
 
 
 def shortened(text: str, limit: int = 200) -> str:
-    """For error texts: a user's value, cut if it is long."""
+    """Shortens a user's value for error texts, if it is long."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -1,8 +1,8 @@
 """The verbs of a runtime, written once over `IO`.
 
-`Runtime` and `AsyncRuntime` are faces of this module; the rules are here. The order of things,
-what each plugin is given and what ends an operation follow Go's libcni v1.3.1. What is
-different on purpose is said where it happens.
+`Runtime` and `AsyncRuntime` are the public forms of this module, which has the rules. The order of steps, the
+input of each plugin and what ends an operation follow Go's libcni v1.3.1. A comment marks each deliberate
+difference.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .result import AnyResult
 
 Network: TypeAlias = NetworkConfig | PluginConfig
 
-# What an undo may take after a deadline has passed already.
+# Time for a clean-up after a deadline has passed.
 CLEANUP_TIMEOUT = 30.0
 
 
 class ValidAttachment(Struct, frozen=True, rename={"container_id": "containerID"}):
-    """An attachment that GC must leave alone."""
+    """An attachment that GC must not delete."""
 
     container_id: str
     ifname: str
@@ -56,11 +56,11 @@ class Operations(Struct, frozen=True):
     async def add(
         self, network: Network, endpoint: Endpoint, *, deadline: float, cleanup: bool = False
     ) -> AnyResult:
-        """Every plugin in order, each with the result of the one before; cached at the end.
+        """Runs every plugin in order, each with the result of the one before, and caches the last result.
 
-        `cleanup`: when it fails, DEL is sent to every plugin, as the specification asks of
-        runtimes. libcni leaves that to its caller, and so does this unless told. An earlier ADD of
-        the same attachment is not undone by a second one that fails.
+        With `cleanup`, a failure sends DEL to every plugin, as the specification asks of runtimes. libcni
+        leaves that to its caller, and so does this by default. A second ADD that fails does not undo an
+        earlier ADD of the same attachment.
         """
         key = _validated(network, endpoint)
         self._require_plugins(network, endpoint)
@@ -73,10 +73,10 @@ class Operations(Struct, frozen=True):
                     result = await self._add_in_order(network, endpoint, deadline)
                     await self._record(entry, network, endpoint, result)
                 except GeneratorExit:
-                    raise  # the event loop is gone, and nothing can be run any more
-                except BaseException as error:  # an interruption fails it, too
+                    raise  # the event loop has ended, and no plugin can be run any more
+                except BaseException as error:  # an interruption is a failure, too
                     if cleanup and known:
-                        error.add_note("it is attached already, by an earlier ADD, which was left as it is")
+                        error.add_note("an earlier ADD has already attached it and was not undone")
                     elif cleanup:
                         await self._undo(network, endpoint, error)
                     raise
@@ -85,7 +85,7 @@ class Operations(Struct, frozen=True):
                 entry.close()
 
     async def check(self, network: Network, endpoint: Endpoint, *, deadline: float) -> None:
-        """Asks every plugin in order whether all is as the cached result says."""
+        """Asks every plugin in order whether the attachment is as the cached result says."""
         if not versions.at_least(network.cni_version, versions.CHECK_SINCE):
             raise CheckNotSupported(
                 f'configuration version "{network.cni_version}" does not support the CHECK command'
@@ -106,13 +106,13 @@ class Operations(Struct, frozen=True):
                     await self._send("CHECK", network, plugin, endpoint, cached, deadline)
                 except CNIError as error:
                     if cached is None:
-                        error.add_note("the cache knows of no ADD of this attachment")
+                        error.add_note("the cache has no ADD of this attachment")
                     raise
 
     async def delete(self, network: Network, endpoint: Endpoint, *, deadline: float) -> None:
-        """Every plugin in reverse order; the cache entry goes when all have succeeded.
+        """Runs every plugin in reverse order; deletes the cache entry when all have succeeded.
 
-        A broken entry, or a cache that cannot be locked or written, never stands in the way.
+        A broken entry, or a cache that cannot be locked or written, never prevents a DEL.
         """
         key = _validated(network, endpoint)
         with self._lock(key, deadline) as lock:
@@ -122,10 +122,10 @@ class Operations(Struct, frozen=True):
     async def gc(
         self, network: NetworkConfig, valid: Iterable[ValidAttachment] | None, *, deadline: float
     ) -> None:
-        """DEL for every cached attachment that is not valid, then the GC verb.
+        """Sends DEL for every cached attachment that is not valid, then the GC verb.
 
-        `None` says nothing about valid attachments: every cached one goes, and plugins are not
-        told of any. An empty list tells plugins that none is valid.
+        `None` means that the valid attachments are unknown: every cached one is deleted, and plugins get no
+        list. An empty list tells plugins that no attachment is valid.
         """
         if network.disable_gc:
             return
@@ -141,14 +141,16 @@ class Operations(Struct, frozen=True):
             raise Failures(errors)
 
     async def status(self, network: NetworkConfig, *, deadline: float) -> None:
-        """Whether ADD would work. The first plugin that says no ends it, with its own code."""
+        """Checks whether ADD would work. The first plugin that fails ends it, with its own code."""
         if not _allows(network.cni_version, versions.STATUS_SINCE):
             return
         for plugin in network.plugins:
             await self._send("STATUS", network, plugin, None, None, deadline)
 
     async def validate(self, network: Network, *, deadline: float) -> list[str]:
-        """The network's capabilities, if its name will do and every plugin exists and speaks its version."""
+        """Returns the network's capabilities, if its name is valid and every plugin exists and speaks its
+        version.
+        """
         errors: list[CNIError] = []
         if isinstance(network, NetworkConfig):
             try:
@@ -198,7 +200,7 @@ class Operations(Struct, frozen=True):
                 )
             except CNIError as error:
                 raise _placed(error, network, plugin, endpoint, "add") from error.__cause__
-        assert result is not None, "a network has plugins"
+        assert result is not None, "the network has no plugins"
         return result
 
     async def _delete_in_order(self, network: Network, endpoint: Endpoint, deadline: float) -> None:
@@ -217,7 +219,7 @@ class Operations(Struct, frozen=True):
         await self._forget(key)
 
     async def _undo(self, network: Network, endpoint: Endpoint, error: BaseException) -> None:
-        """DEL for every plugin, whatever the others say: there may be nothing to undo for some."""
+        """Sends DEL to every plugin and ignores their errors: some may have nothing to undo."""
         deadline = time.monotonic() + CLEANUP_TIMEOUT
         undone = True
         for plugin in reversed(_plugins(network)):
@@ -226,16 +228,16 @@ class Operations(Struct, frozen=True):
             except CNIError as second:
                 undone = False
                 where = _placed(second, network, plugin, endpoint, "delete")
-                error.add_note(f"the clean-up after it failed, too: {where}")
+                error.add_note(f"the clean-up after it failed as well: {where}")
             except BaseException as second:
-                second.add_note("the clean-up was interrupted: something may be left, send DEL")
+                second.add_note("the clean-up was interrupted, so something may remain: send DEL")
                 raise
-        # Its entry may be on the disk already. If something is left, GC will want it.
+        # Its entry may already be on the disk. If something remains, GC needs the entry.
         if undone:
             await self._forget(endpoint.on(network.name))
 
     def _require_plugins(self, network: Network, endpoint: Endpoint) -> None:
-        """Every plugin is there, before the first one does something that would have to be undone."""
+        """Checks that every plugin exists, before the first one does something that must be undone."""
         if not _plugins(network):
             raise InvalidConfig("no plugins in list").at(attachment=endpoint.on(network.name))
         for plugin in _plugins(network):
@@ -245,7 +247,7 @@ class Operations(Struct, frozen=True):
                 raise _placed(error, network, plugin, endpoint, "add") from None
 
     async def _reserve(self, entry: PendingEntry, network: Network, endpoint: Endpoint) -> bool:
-        """Makes sure of a place in the cache; whether an earlier ADD has one already."""
+        """Reserves a place in the cache; returns whether an earlier ADD has one."""
         size = len(network.source) * 4 // 3 + len(wire.encode(endpoint))
         try:
             await self.io.call(entry.reserve, size)
@@ -275,7 +277,7 @@ class Operations(Struct, frozen=True):
             if attachment.network != network.name or (attachment.container_id, attachment.ifname) in wanted:
                 continue
             try:
-                # The arguments are passed on as they were cached, also if an ADD of ours would refuse them.
+                # The arguments are passed on as they were cached, even if an ADD would refuse them.
                 _validated_names(network, attachment.endpoint)
                 await self._delete_in_order(network, attachment.endpoint, deadline)
             except CNIError as error:
@@ -289,7 +291,7 @@ class Operations(Struct, frozen=True):
         self, network: NetworkConfig, keep: Sequence[ValidAttachment] | None, deadline: float
     ) -> list[CNIError]:
         errors: list[CNIError] = []
-        # The second key is the name that the specification once had by mistake.
+        # The second key is a name that the specification once had by mistake.
         keys = {} if keep is None else {"cni.dev/valid-attachments": keep, "cni.dev/attachments": keep}
         for plugin in network.plugins:
             try:
@@ -310,7 +312,7 @@ class Operations(Struct, frozen=True):
         deadline: float,
         extra: dict[str, Sequence[ValidAttachment]] | None = None,
     ) -> None:
-        """A verb whose answer is only whether it worked. Without an endpoint, it is about the network."""
+        """Runs a verb that only succeeds or fails. Without an endpoint, it is about the network."""
         try:
             env = environment(verb, self.invoker.plugin_dirs, endpoint)
             stdin = configuration(
@@ -339,7 +341,7 @@ class Operations(Struct, frozen=True):
         try:
             await self.io.call(self.cache.remove, key)
         except OSError as cause:
-            self.warn(f"the cache entry of {key} could not be removed: {cause.strerror}")
+            self.warn(f"cannot remove the cache entry of {key}: {cause.strerror}")
 
     def _lock(self, key: AttachmentKey, deadline: float, *, required: bool = False) -> Lock:
         return Lock(self.io, self.cache.directory, key.network, deadline, attachment=key, required=required)
@@ -350,7 +352,7 @@ def _plugins(network: Network) -> tuple[PluginConfig, ...]:
 
 
 def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
-    """The attachment's key. libcni asks this of ADD only; what ADD refuses has nothing to undo."""
+    """Returns the attachment's key. libcni checks only ADD's; what ADD refuses has nothing to undo."""
     key = _validated_names(network, endpoint)
     try:
         validate_args(endpoint.args)
@@ -362,7 +364,7 @@ def _validated(network: Network, endpoint: Endpoint) -> AttachmentKey:
 
 
 def _validated_names(network: Network, endpoint: Endpoint) -> AttachmentKey:
-    """Names that may become part of a path."""
+    """Checks names that may become part of a path."""
     key = endpoint.on(network.name)
     try:
         validate_container_id(endpoint.container_id)
@@ -374,17 +376,17 @@ def _validated_names(network: Network, endpoint: Endpoint) -> AttachmentKey:
 
 
 def _require_json(values: object) -> None:
-    """What goes into requests and the cache must fit into JSON; better known before a plugin runs."""
+    """Checks that what goes into requests and the cache fits into JSON, before a plugin runs."""
     try:
         wire.encode(wire.with_go_numbers(wire.to_builtins(values)))
     except (TypeError, ValueError, RecursionError) as cause:
         raise InvalidEnvironment(
-            "the arguments of the attachment cannot be written as JSON", str(cause)
+            "cannot encode the arguments of the attachment as JSON", str(cause)
         ) from None
 
 
 def _allows(version: str, since: str) -> bool:
-    """As libcni: a version that cannot be parsed allows nothing that is new."""
+    """Like libcni, a version that cannot be parsed allows no newer verb."""
     try:
         return versions.at_least(version, since)
     except CNIError:
@@ -394,7 +396,7 @@ def _allows(version: str, since: str) -> bool:
 def _placed(
     error: CNIError, network: Network, plugin: PluginConfig, endpoint: Endpoint, verb: str
 ) -> CNIError:
-    # The prefix is libcni's, which has it for lists only.
+    # The prefix is libcni's, which uses it for lists only.
     context = f"plugin {plugin.description} failed ({verb})" if isinstance(network, NetworkConfig) else ""
     return error.at(plugin=plugin.type, attachment=endpoint.on(network.name), context=context)
 

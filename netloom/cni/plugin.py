@@ -50,8 +50,8 @@ Callback = TypeVar("Callback", bound=Callable[[Request], AnyResult | None])
 class Plugin:
     """Dispatches the runtime's requests to the functions that are decorated with its verbs.
 
-    A verb without a function succeeds and does nothing. ADD returns a result of any version; it
-    is printed in the config's. ADD that returns None passes on the result of the plugin before.
+    A verb without a function succeeds and does nothing. ADD returns a result of any version, which is printed
+    in the configuration's version. An ADD that returns None passes on the result of the plugin before.
     """
 
     def __init__(self, name: str, *, about: str = "", supported: tuple[str, ...] = versions.ALL) -> None:
@@ -77,13 +77,13 @@ class Plugin:
 
     def _register(self, verb: str, function: Callback) -> Callback:
         if verb in self._callbacks:
-            raise ValueError(f"{self.name} has a function for {verb} already")
+            raise ValueError(f"{self.name} already has a function for {verb}")
         self._callbacks[verb] = function
         return function
 
     def main(self) -> NoReturn:
         """Answers the request in the process's environment and standard input, and exits."""
-        # From here on, whatever is printed goes to stderr: only the answer belongs on stdout.
+        # From here on, other output goes to stderr: only the answer belongs on stdout.
         answer = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
         try:
             os.dup2(2, 1)
@@ -94,11 +94,11 @@ class Plugin:
             while output:
                 output = output[os.write(answer, output) :]
         except OSError:
-            status = 1  # the runtime is gone
+            status = 1  # the runtime has closed the pipe
         sys.exit(status)
 
     def answer(self, environ: Mapping[str, str], stdin: Callable[[], bytes]) -> tuple[int, bytes]:
-        """The exit status and the standard output for a request."""
+        """Returns the exit status and the standard output for a request."""
         if not environ.get("CNI_COMMAND") and self.about:
             print(
                 f"{self.about}\nCNI protocol versions supported: {', '.join(self.supported)}", file=sys.stderr
@@ -116,7 +116,7 @@ class Plugin:
             return 0, self._call(skel.request_of(command, environ, config, source), version)
         except CNIError as error:
             return 1, skel.error_object(error, version)
-        except BaseException as error:  # also sys.exit() in a callback: an answer is due
+        except BaseException as error:  # also sys.exit() in a callback: the runtime needs an answer
             import traceback
 
             traceback.print_exc()
@@ -160,7 +160,7 @@ _CLONE_NEWNET = 0x40000000
 
 
 def is_own(path: str) -> bool:
-    """Whether a path is the namespace that we are in. A path that leads nowhere is not."""
+    """Says whether a path is the namespace of this process. A dangling path is not."""
     try:
         return os.path.samestat(os.stat(path), os.stat(_OWN))
     except (OSError, ValueError):
@@ -169,9 +169,9 @@ def is_own(path: str) -> bool:
 
 @contextmanager
 def inside(path: str) -> Iterator[None]:
-    """Runs the block inside a namespace and comes back. Only the calling thread moves.
+    """Runs the block inside a namespace and moves back. Only the calling thread moves.
 
-    Not for an event loop's thread: everything else that runs there meanwhile would move, too.
+    Do not use it on an event loop's thread: everything else that runs there meanwhile would move, too.
     """
     home = _open(_OWN)
     try:
@@ -190,7 +190,7 @@ def inside(path: str) -> Iterator[None]:
 
 def _open(path: str) -> int:
     try:
-        # Without blocking: a FIFO in the place of a namespace is refused below, not waited for.
+        # Non-blocking: a FIFO in the place of a namespace is refused below without waiting.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as cause:
         reason = cause.strerror if isinstance(cause, OSError) else cause

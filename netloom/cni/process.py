@@ -1,9 +1,8 @@
-"""One run of a plugin's executable, without an opinion on who waits.
+"""One run of a plugin's executable, independent of how the caller waits.
 
-`PluginProcess` owns the child and its pipes and does what can be done at once; `run` waits
-with poll(2), `netloom.cni.aio` with an event loop. The child leads a process group of its own,
-so that a deadline ends its helpers, too. It counts as finished when it exits, even if a process
-it left behind keeps the pipes open.
+`PluginProcess` owns the child and its pipes and does everything that does not wait; `run` waits with poll(2),
+`netloom.cni.aio` with an event loop. The child leads a process group of its own, so that a deadline kills its
+helpers, too. It counts as finished when it exits, even if a process it left behind keeps the pipes open.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from .wire import DOCUMENT_MAX
 
 STDERR_MAX = 1024 * 1024
 _CHUNK = 65536
-# At one go: all that a pipe can hold, but no more, so that a flood does not keep others waiting.
+# One read takes at most a pipe's capacity, so that a flood of output does not keep others waiting.
 _READ_MAX = 1024 * 1024
 # SIGKILL ends a process in a millisecond, unless it hangs in the kernel.
 _KILL_WAIT = 5.0
 _POLL_MAX = 1e6  # seconds; poll(2) counts milliseconds in an int
-# Those that programs have handlers for. Not all of them: each costs half a microsecond a call.
+# The signals that programs have handlers for. Not all of them: each costs half a microsecond a call.
 _SIGNALS = frozenset(
     {
         signal.SIGINT,
@@ -43,7 +42,7 @@ _SIGNALS = frozenset(
 
 
 class Output(Struct, frozen=True):
-    """How a plugin ended: 0 or its exit status, or the negative number of a signal."""
+    """How a plugin ended: its exit status, or the negative number of a signal."""
 
     status: int
     stdout: bytes
@@ -51,14 +50,14 @@ class Output(Struct, frozen=True):
 
     @property
     def ending(self) -> str:
-        """In the words that Go's libcni uses, for those who look for them in logs."""
+        """The ending in the words of Go's libcni, for users who search logs for them."""
         if self.status >= 0:
             return f"exit status {self.status}"
         return f"signal: {signal.strsignal(-self.status) or -self.status}".lower()
 
 
 class PluginProcess:
-    """`own_group`: a delegate stays in the group of the plugin that runs it, to die with it.
+    """`own_group` is false for a delegate: it stays in the group of its plugin, and is killed with it.
 
     At a deadline of its own, only the delegate itself is killed, not what it started.
     """
@@ -118,7 +117,7 @@ class PluginProcess:
         return self._stdin
 
     def handle(self, fd: int) -> bool:
-        """Does what a ready descriptor allows. True: no need to watch this one any more."""
+        """Does what a ready descriptor allows. True means that it needs no more watching."""
         if fd == self._stdin:
             self._write()
             return self._stdin < 0
@@ -131,7 +130,7 @@ class PluginProcess:
 
     @property
     def output(self) -> Output | None:
-        """What the plugin left, once it has ended."""
+        """Returns the plugin's output, once it has ended."""
         if self._status is None:
             return None
         return Output(
@@ -145,12 +144,12 @@ class PluginProcess:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            pass  # a plugin need not read its input; what it then does is its answer
+            pass  # a plugin need not read its input; its answer shows what it did
         done, self._stdin = self._stdin, -1
         os.close(done)
 
     def _read(self, fd: int) -> bool:
-        """Collects what is there. True at the end of the stream."""
+        """Collects the available output. True at the end of the stream."""
         collected = self._collected[fd]
         for _ in range(_READ_MAX // _CHUNK):
             try:
@@ -173,15 +172,15 @@ class PluginProcess:
             _, status = os.waitpid(pid, 0)
         except ChildProcessError:
             raise IOFailure(
-                "the plugin's exit status was lost: something else in this process waits for its children"
+                "the plugin's exit status was lost: other code in this process waits for its children"
             ) from None
         self._status = os.waitstatus_to_exitcode(status)
 
     def kill(self) -> None:
-        """Ends the plugin and, with its group, what it started. Nothing happens if it has ended."""
+        """Kills the plugin and, with its group, what it started. Does nothing if it has ended."""
         if self._pid <= 0:
             return
-        # Neither a plugin that left its group nor one that runs as another user is an error here.
+        # A plugin that left its group, or that runs as another user, is no error here.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._own_group:
                 os.killpg(self._pid, signal.SIGKILL)
@@ -189,7 +188,7 @@ class PluginProcess:
             os.kill(self._pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the end of a plugin that was killed; whether it came."""
+        """Waits for a killed plugin; returns whether it ended."""
         deadline = time.monotonic() + seconds
         while self._pid > 0:
             try:
@@ -209,19 +208,19 @@ class PluginProcess:
         return True
 
     def close(self) -> None:
-        """Ends the plugin if it still runs, and lets go of everything."""
+        """Kills the plugin if it still runs, and closes its pipes."""
         self.kill()
         self.wait(_KILL_WAIT)
         self._pid = -1
         open_fds = (self._stdin, self._stdout, self._stderr, self._pidfd)
-        # Given up before they are closed: whatever interrupts us, none is closed twice.
+        # Forgotten before they are closed: whatever interrupts this, no descriptor is closed twice.
         self._stdin = self._stdout = self._stderr = self._pidfd = -1
         for fd in open_fds:
             if fd >= 0:
                 os.close(fd)
 
     def __del__(self) -> None:
-        # A signal handler may have raised at the worst of moments, also in the midst of `close`.
+        # A signal handler may have raised at any moment, even during `close`.
         self.close()
 
 
@@ -274,7 +273,7 @@ def _milliseconds_until(deadline: float) -> int | None:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe above the standard descriptors, which the child's are to be laid over."""
+    """Returns a pipe above the standard descriptors, since the child's replace those."""
     read, write = os.pipe2(os.O_CLOEXEC)
     try:
         read = _above_standard(read)

@@ -1,4 +1,4 @@
-"""What a plugin is given: its environment, with the W3C trace context, and the JSON on its standard input."""
+"""The input of a plugin: its environment, with the W3C trace context, and the JSON on its standard input."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{
 class TraceContext(Struct, frozen=True):
     """The W3C trace context that plugins get in their environment.
 
-    A runtime that was itself started with `TRACEPARENT` passes it on with its environment. One that serves
-    many requests sets `trace_context` for each.
+    A runtime that was started with `TRACEPARENT` passes it on with its environment. One that serves many
+    requests sets `trace_context` for each.
     """
 
     traceparent: str
@@ -46,10 +46,10 @@ trace_context: ContextVar[TraceContext | None] = ContextVar("trace_context", def
 
 
 class Endpoint(Struct, frozen=True):
-    """The interface that is attached: in which container, where, under which name.
+    """The interface to attach: its container, its namespace and its name.
 
-    `args` reach every plugin as `CNI_ARGS`; `capability_args` reach a plugin as `runtimeConfig`
-    if its configuration declares the capability.
+    `args` reach every plugin as `CNI_ARGS`; `capability_args` reach a plugin as `runtimeConfig` if its
+    configuration declares the capability.
     """
 
     container_id: str
@@ -63,7 +63,7 @@ class Endpoint(Struct, frozen=True):
 
 
 def validate_args(args: Sequence[tuple[str, str]]) -> None:
-    """Pairs that a plugin would split at other places than we joined them are refused."""
+    """Refuses pairs that a plugin would split at other places than they were joined at."""
     for key, value in args:
         if ";" in key or ";" in value or "=" in key:
             raise InvalidEnvironment("invalid CNI_ARGS pair", shortened(f"{key}={value}"))
@@ -73,7 +73,7 @@ NOWHERE = Endpoint(container_id="", netns="", ifname="")
 
 
 def environment(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint | None = None) -> dict[str, str]:
-    """The plugin's environment: ours, and all six parameters, also where they are empty."""
+    """Returns the plugin's environment: ours, and all six parameters, even empty ones."""
     trace = trace_context.get()
     return {
         **os.environ,
@@ -92,7 +92,7 @@ def parameters(verb: str, plugin_dirs: Sequence[str], endpoint: Endpoint) -> dic
         "CNI_PATH": os.pathsep.join(plugin_dirs),
     }
     for name, value in variables.items():
-        if "\0" in value:  # no environment can carry it
+        if "\0" in value:  # no environment can contain it
             raise InvalidEnvironment(
                 f"{name} contains a NUL character", shortened(value.replace("\0", "\\0"))
             )
@@ -108,7 +108,7 @@ def configuration(
     capability_args: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The plugin's own configuration with what the runtime adds; every other key as it was."""
+    """Returns the plugin's configuration with the runtime's additions; every other key is unchanged."""
     document = {**plugin.raw, "name": name, "cniVersion": cni_version, **(extra or {})}
     if prev_result is not None:
         document["prevResult"] = Raw(prev_result.encode())

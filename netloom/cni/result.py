@@ -1,12 +1,12 @@
-"""What an ADD answers: the result types of every version, and the way between them.
+"""The results of ADD: the result types of every version, and the conversions between them.
 
-Three shapes have existed. 0.1.0 and 0.2.0 know one address of each family (`LegacyResult`).
-0.3.0 to 0.4.0 list interfaces, addresses and routes, each address with its family written
-beside it. 1.0.0 and 1.1.0 dropped that and gained interface details. The last two share
-`Result`; its `cni_version` says how it is written. `as_version` goes between all of them.
+There are three shapes. 0.1.0 and 0.2.0 have one address of each family (`LegacyResult`). 0.3.0 to 0.4.0 list
+interfaces, addresses and routes, each address with its family. 1.0.0 and 1.1.0 dropped the family and added
+interface details. The last two share `Result`; its `cni_version` says how it is written. `as_version`
+converts between all of them.
 
-Values are checked when they are made, so that a bad address fails in the plugin that invents
-it and not in the next one.
+Values are checked when they are created, so that a bad address fails in the plugin that made it and not in
+the next one.
 """
 
 from __future__ import annotations
@@ -169,19 +169,19 @@ AnyResult: TypeAlias = Result | LegacyResult
 
 
 def empty_result(version: str) -> AnyResult:
-    """A result that says nothing, in the shape of a version."""
+    """Returns an empty result in the shape of a version."""
     version = version or versions.UNDECLARED
     _require_converter(version, version)
     return LegacyResult(cni_version=version) if version in _LEGACY else Result(cni_version=version)
 
 
 def decode_result(data: bytes, what: str = "failed to decode result") -> AnyResult:
-    """A result from JSON, in the version that it says it has (none: 0.1.0)."""
+    """Decodes a result from JSON, in the version that it declares (none: 0.1.0)."""
     return result_from_wire(wire.decode_object(data, what), what)
 
 
 def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result") -> AnyResult:
-    """A result from decoded JSON. As in Go, `null` is the same as an absent field."""
+    """Builds a result from decoded JSON. As in Go, `null` is the same as an absent field."""
     version = raw.get("cniVersion")
     if version is None or version == "":
         version = versions.UNDECLARED
@@ -202,12 +202,12 @@ def result_from_wire(raw: dict[str, Any], what: str = "failed to decode result")
         raise DecodingFailure(
             f"{what}: {cause}", discreet=f"{what}: the value at {place} is invalid"
         ) from None
-    # Older plugins leave the family's label out.
+    # Older plugins omit the address family.
     return _in_dialect(result) if version in _LABELLED else result
 
 
 def _own_fields(fields: dict[str, Any], version: str) -> dict[str, Any]:
-    """Without the fields that only other versions have, whatever they hold."""
+    """Drops fields that only other versions have, whatever their value."""
     key, foreign = _FOREIGN[version in _LABELLED]
     entries = fields.get(key)
     if not isinstance(entries, list):
@@ -221,12 +221,12 @@ def _own_fields(fields: dict[str, Any], version: str) -> dict[str, Any]:
     return fields | {key: own}
 
 
-# By whether a version labels addresses with their family.
+# Whether a version labels addresses with their family.
 _FOREIGN = {True: ("interfaces", ("mtu", "socketPath", "pciID")), False: ("ips", ("version",))}
 
 
 def _in_dialect(result: Result) -> Result:
-    """Only the fields that the result's version has: the family's label, or interface details."""
+    """Returns only the fields of the result's version: the address family, or interface details."""
     if result.cni_version in _LABELLED:
         bare = tuple(Interface(it.name, mac=it.mac, sandbox=it.sandbox) for it in result.interfaces)
         return replace(
@@ -259,7 +259,7 @@ def _without_zeros(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    """For numbers whose zero means something: `interface: 0` is the first interface."""
+    """Omits None: for numbers whose zero means something, as in `interface: 0`, the first interface."""
     return {key: value for key, value in fields.items() if value is not None}
 
 

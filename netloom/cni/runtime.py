@@ -29,12 +29,11 @@ DEFAULT_TIMEOUT = 120.0
 class Runtime:
     """Attaches containers to networks by running CNI plugins.
 
-    `plugin_dirs` are searched in order. `timeout` is for each whole operation, in seconds
-    (None: no limit); each verb takes another one. What plugins print on stderr goes to `stderr`,
-    by default to the process's own; what is worth knowing but no error goes to `warn`.
+    `plugin_dirs` are searched in order. `timeout` is for each whole operation, in seconds (None: no limit);
+    each verb can override it. What plugins print on stderr is written to `stderr`, by default the process's
+    own; `warn` receives warnings.
 
-    Where a verb takes a network, it takes a list (`NetworkConfig`) or a single plugin
-    (`PluginConfig`).
+    Where a verb takes a network, it takes a list (`NetworkConfig`) or a single plugin (`PluginConfig`).
     """
 
     def __init__(
@@ -72,31 +71,33 @@ class Runtime:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Removes what belongs to no valid attachment. None: there is no list, everything cached goes."""
+        """Deletes what belongs to no valid attachment. None: there is no list, and everything cached is
+        deleted.
+        """
         drive(self._operations.gc(network, valid, deadline=self._deadline(timeout)))
 
     def status(self, network: NetworkConfig, *, timeout: float | None = None) -> None:
-        """Returns if ADD would work; otherwise raises what the plugin said (codes 50 and 51)."""
+        """Returns if ADD would work; otherwise raises the plugin's error (codes 50 and 51)."""
         drive(self._operations.status(network, deadline=self._deadline(timeout)))
 
     def validate(self, network: Network, *, timeout: float | None = None) -> list[str]:
-        """The network's capabilities, if its plugins exist and speak its version."""
+        """Returns the network's capabilities, if its plugins exist and speak its version."""
         return drive(self._operations.validate(network, deadline=self._deadline(timeout)))
 
     def version(self, plugin: str, *, timeout: float | None = None) -> PluginInfo:
-        """The versions that a plugin says it speaks."""
+        """Returns the versions that a plugin reports."""
         return drive(self._operations.version(plugin, deadline=self._deadline(timeout)))
 
     def cached_result(self, network: Network, endpoint: Endpoint) -> AnyResult | None:
-        """What ADD answered, in the network's version; None if nothing is cached."""
+        """Returns the result of ADD in the network's version; None if nothing is cached."""
         return drive(self._operations.cached_result(network, endpoint))
 
     def cached_config(self, network: Network, endpoint: Endpoint) -> CachedAttachment | None:
-        """The configuration and arguments that ADD was given; None if nothing is cached."""
+        """Returns the configuration and arguments that ADD was given; None if nothing is cached."""
         return drive(self._operations.cached_config(network, endpoint))
 
     def attachments(self, container_id: str = "") -> list[CachedAttachment]:
-        """Every cached attachment, or those of one container."""
+        """Returns every cached attachment, or those of one container."""
         return drive(self._operations.attachments(container_id))
 
     def _deadline(self, timeout: float | None) -> float:
@@ -104,7 +105,7 @@ class Runtime:
 
 
 def deadline(timeout: float | None) -> float:
-    """A point of the monotonic clock; without a limit, one that never comes."""
+    """Returns a time of the monotonic clock; without a limit, infinity."""
     if timeout is not None and timeout != timeout:
         raise ValueError("a timeout must be a number")
     return float("inf") if timeout is None else time.monotonic() + timeout
@@ -118,7 +119,7 @@ def compose(
     warn: Callable[[str], object] | None,
 ) -> Operations:
     for path in (cache_dir, *plugin_dirs):
-        if b"\0" in os.fsencode(path):  # which refuses what no file can be named, too
+        if b"\0" in os.fsencode(path):  # which also refuses what cannot be a file name
             raise ValueError(f"{path!a} cannot be a directory")
     write = stderr or to_own_stderr
     return Operations(
@@ -140,7 +141,7 @@ def to_own_stderr(data: bytes) -> None:
 
 
 class Delegate(Struct, frozen=True):
-    """Another plugin, with the whole configuration and the environment of the one that asks."""
+    """Runs another plugin with the whole configuration and environment of the calling plugin."""
 
     plugin: str
     config: bytes
@@ -169,7 +170,9 @@ class Delegate(Struct, frozen=True):
 
     @contextmanager
     def added(self) -> Iterator[AnyResult]:
-        """ADD for a block; if the block fails, DEL, as the specification asks of a delegating plugin."""
+        """Runs ADD for a block; if the block fails, runs DEL, as the specification asks of a delegating
+        plugin.
+        """
         try:
             yield self.add()
         except BaseException:
@@ -187,5 +190,5 @@ class Delegate(Struct, frozen=True):
     def _invoker(self) -> Invoker:
         path = self.environ.get("CNI_PATH", "")
         directories = tuple(path.split(os.pathsep)) if path else ()
-        # In our own process group: a runtime that kills us is to end the delegate, too.
+        # In our own process group: a runtime that kills this plugin kills the delegate with it.
         return Invoker(Blocking(own_group=False), directories, to_own_stderr)

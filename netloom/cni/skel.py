@@ -1,7 +1,7 @@
-"""What a runtime asks of a plugin, and whether it may: the order, the codes and the sentences of Go's skel.
+"""Decodes and validates a runtime's request, with the order, the codes and the sentences of Go's skel.
 
-Two stand behind it: a plugin that answers for itself (`plugin`), and an agent that answers for a plugin
-which only carries the request.
+It serves two callers: a plugin that answers itself (`plugin`), and an agent that answers for a plugin which
+only forwards the request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ON_NETWORK = frozenset({"GC", "STATUS"})
 
 
 class _Variable(Struct, frozen=True):
-    """A variable of the environment: for which verbs it must be there, and what it must look like."""
+    """An environment variable: which verbs require it, and what it must look like."""
 
     name: str
     required_for: frozenset[str]
@@ -43,12 +43,12 @@ _VARIABLES = (
     _Variable("CNI_PATH", _ON_ATTACHMENT | _ON_NETWORK),
 )
 
-# The version of the specification that brought a verb.
+# The version of the specification that introduced a verb.
 _SINCE = {"CHECK": versions.CHECK_SINCE, "GC": versions.GC_SINCE, "STATUS": versions.STATUS_SINCE}
 
 
 class Request(Struct, frozen=True):
-    """What the runtime asks. `config` is the whole configuration as a dict, `source` as it came."""
+    """The runtime's request. `config` is the whole configuration as a dict, `source` its original bytes."""
 
     command: str
     container_id: str
@@ -69,21 +69,21 @@ class Request(Struct, frozen=True):
         return str(self.config.get("cniVersion") or versions.UNDECLARED)
 
     def config_as(self, kind: type[S]) -> S:
-        """The configuration as a struct of yours. Keys that it does not have are left out."""
+        """Decodes the configuration to your struct. Keys without a field are ignored."""
         try:
             return convert(self.config, thread_safe(kind))
         except ValidationError as cause:
             raise InvalidConfig(f"invalid network config: {cause}") from None
 
     def args_as(self, kind: type[S]) -> S:
-        """`CNI_ARGS` as a struct of yours; see `netloom.cni.args.load_args`."""
+        """Decodes `CNI_ARGS` to your struct; see `netloom.cni.args.load_args`."""
         return load_args(self.args, kind)
 
     @property
     def prev_result(self) -> AnyResult | None:
-        """What the plugin before this one answered, or what the runtime has cached.
+        """Returns the result of the plugin before this one, or the runtime's cached result.
 
-        DEL must work with what it has: there, a result that cannot be read is no result.
+        DEL must work with what it has: for it, an unreadable result counts as no result.
         """
         raw = self.config.get("prevResult")
         if raw is None:
@@ -91,7 +91,7 @@ class Request(Struct, frozen=True):
         try:
             if not isinstance(raw, dict):
                 raise DecodingFailure(f"could not parse prevResult: it is {wire.json_type(raw)}")
-            # Before 1.0.0 a result need not say its version: it has the config's.
+            # Before 1.0.0 a result need not declare its version: it has the configuration's.
             version = raw.get("cniVersion") or self.cni_version
             return result_from_wire({**raw, "cniVersion": version}, "could not parse prevResult")
         except CNIError:
@@ -101,8 +101,8 @@ class Request(Struct, frozen=True):
 
     @property
     def valid_attachments(self) -> tuple[ValidAttachment, ...] | None:
-        """For GC: which attachments to keep. None: the runtime said nothing of them, keep all."""
-        from .operations import ValidAttachment  # and with it all that runs plugins
+        """For GC: returns the attachments to keep. None: the runtime sent no list, so keep all."""
+        from .operations import ValidAttachment  # and with it everything that runs plugins
 
         for key in ("cni.dev/valid-attachments", "cni.dev/attachments"):
             if key in self.config:
@@ -114,7 +114,7 @@ class Request(Struct, frozen=True):
         return None
 
     def delegate(self, plugin: str, config: Mapping[str, Any] | None = None) -> Delegate:
-        """Another plugin, to be run with this request (or another configuration)."""
+        """Returns another plugin, to run with this request or another configuration."""
         from .runtime import Delegate
 
         source = self.source if config is None else wire.encode(config)
@@ -122,7 +122,7 @@ class Request(Struct, frozen=True):
 
 
 def judge_environment(environ: Mapping[str, str]) -> str:
-    """The command. The first bad value ends it; what is missing is reported together."""
+    """Returns the command. The first invalid value is raised; missing ones are reported together."""
     command = environ.get("CNI_COMMAND", "")
     missing = []
     for variable in _VARIABLES:
@@ -170,7 +170,7 @@ def error_object(error: CNIError, version: str) -> bytes:
 
 
 def _text(value: object) -> str:
-    """For JSON: whatever an exception was made of, as text."""
+    """Converts an exception's arguments, of any type, to text for JSON."""
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 

@@ -7,7 +7,7 @@ from .errors import DecodingFailure
 CURRENT = "1.1.0"
 ALL: tuple[str, ...] = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", CURRENT)
 
-# A config without a version is a config of the first one.
+# A configuration without a version has the first one.
 UNDECLARED = "0.1.0"
 
 # The version from which a verb exists; for DEL, from which it carries the cached result.
@@ -52,11 +52,11 @@ def at_least(version: str, minimum: str) -> bool:
 
 
 def newest(versions: list[str]) -> str | None:
-    """The highest of the versions that this library implements, if there is one."""
+    """Returns the highest of the versions that this library implements, if there is one."""
     known = [version for version in versions if parse(version) <= parse(CURRENT)]
     return max(known, key=parse, default=None)
 
 
 def starting_from(minimum: str) -> tuple[str, ...]:
-    """All versions from one on, for a plugin that says what it supports."""
+    """Returns all versions from one on, for a plugin that declares what it supports."""
     return ALL[ALL.index(minimum) :]

@@ -1,12 +1,11 @@
-"""JSON as CNI speaks it: decoded with typed errors only, encoded as Go's encoder would.
+"""JSON of CNI: decoded with typed errors, encoded as Go's encoder would.
 
-The encoding matters where bytes are shared with Go's libcni: keys of objects sorted, no
-spaces, and `<`, `>`, `&` and the two line separators escaped. Integers keep the precision that
-they came with (Go would pass them through a float); a float without a fraction is written as an
-integer, as Go does, because many plugins read it into one.
+The encoding matters where bytes are shared with Go's libcni: object keys sorted, no spaces, and `<`, `>`, `&`
+and the two line separators escaped. Integers keep their precision (Go would convert them to a float); a float
+without a fraction is written as an integer, as Go does, because many plugins decode it to one.
 
-msgspec describes an error in a sentence only. This module alone reads that sentence, and gives the place
-of an error by line and column, as an editor counts them.
+msgspec describes an error only in a sentence. Only this module parses that sentence, and gives the place of
+an error by line and column, as an editor counts them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ T = TypeVar("T")
 # The largest document read from a file, a plugin or standard input. Real ones have kilobytes.
 DOCUMENT_MAX = 16 * 1024 * 1024
 
-# Far deeper than any configuration, and far from the end of the interpreter's stack.
+# Far deeper than any configuration, and far from the interpreter's recursion limit.
 DEPTH_MAX = 200
 
 # These bytes occur in JSON only inside strings, so that replacing them everywhere is safe.
@@ -40,10 +39,10 @@ _GO_ESCAPES = (
 
 
 def _as_dict(value: object) -> object:
-    """For mappings that are no dicts."""
+    """Converts mappings that are not dicts."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 _sorted = msgspec.json.Encoder(order="deterministic", enc_hook=_as_dict)  # dicts; structs keep their order
@@ -55,12 +54,12 @@ def to_builtins(value: object) -> object:
 
 
 def encode(value: object) -> bytes:
-    """Go's encoding of a map: keys sorted."""
+    """Encodes like Go's map: keys sorted."""
     return _go_escaped(_sorted.encode(value))
 
 
 def encode_in_order(value: object) -> bytes:
-    """Go's encoding of a struct: keys in the order that they have."""
+    """Encodes like Go's struct: keys in their order."""
     return _go_escaped(_in_order.encode(value))
 
 
@@ -72,12 +71,12 @@ def _go_escaped(data: bytes) -> bytes:
 
 
 def indent(data: bytes) -> bytes:
-    """Compact JSON as Go prints results and errors: four spaces, no newline at the end."""
+    """Indents compact JSON as Go prints results and errors: four spaces, no newline at the end."""
     return msgspec.json.format(data, indent=4)
 
 
 def decode(data: bytes, what: str, *, error: type[CNIError] = DecodingFailure) -> Any:
-    """Any JSON value. `what` opens the error's sentence: "… is not JSON: …"."""
+    """Decodes any JSON value. `what` begins the error's sentence: "… is not JSON: …"."""
     return decode_as(data, Any, what, error=error)
 
 
@@ -102,16 +101,16 @@ def decode_object(data: bytes, what: str, *, error: type[CNIError] = DecodingFai
 
 
 def with_go_numbers(value: Any, depth: int = 0) -> Any:
-    """A document whose numbers are written as Go writes them: 1e3 and 1000.0 as 1000.
+    """Rewrites a document's numbers as Go writes them: 1e3 and 1000.0 as 1000.
 
-    ValueError for what JSON has no number for, RecursionError for what is nested too deeply.
+    ValueError for a value without a JSON number, RecursionError for too deep nesting.
     """
     if depth > DEPTH_MAX:
         raise RecursionError("nested too deeply")
     match value:
         case float():
             if not isfinite(value):
-                raise ValueError(f"{value} is no JSON number")
+                raise ValueError(f"{value} is not a JSON number")
             return int(value) if value.is_integer() and abs(value) < 1e21 else value
         case Mapping():
             return {key: with_go_numbers(item, depth + 1) for key, item in value.items()}
@@ -121,7 +120,7 @@ def with_go_numbers(value: Any, depth: int = 0) -> Any:
 
 
 def json_type(value: object) -> str:
-    """The name of a value's JSON type, for error texts."""
+    """Returns the name of a value's JSON type, for error texts."""
     match value:
         case None:
             return "null"
@@ -141,10 +140,10 @@ _guard = threading.Lock()
 
 
 def thread_safe(kind: T) -> T:
-    """The same type, safe for any thread to decode to.
+    """Returns the same type, made safe for decoding in any thread.
 
-    msgspec (0.22) builds its description of a type when it first meets it, and shares it half built: a second
-    thread that decodes to the type meanwhile crashes the interpreter. So one thread alone builds it here.
+    msgspec (0.22) builds its description of a type on first use, and shares it half built: a second thread
+    that decodes to the type meanwhile crashes the interpreter. So one thread alone builds it here.
     """
     if kind not in _prepared:
         with _guard:
@@ -157,21 +156,21 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _BYTE = re.compile(r" \(byte (\d+)\)$")
 _TRUNCATED = "Input data was truncated"
-# For data after the end of a document, msgspec names the second byte.
+# For data after the end of a document, msgspec reports the second byte.
 _TRAILING = "trailing characters"
 
 
 def placed(said: object, data: bytes) -> str:
-    """The error that msgspec reports for a document, with its line and column.
+    """Returns msgspec's error about a document, with its line and column.
 
     >>> placed("JSON is malformed: invalid character (byte 9)", b'{\\n  "a": x}')
     'JSON is malformed: invalid character (line 2, column 8)'
     >>> placed("Input data was truncated", b'{\\n')
-    'it ends too early (line 2, column 1)'
+    'the document ends too early (line 2, column 1)'
     """
     text = str(said)
     if text == _TRUNCATED:
-        return f"it ends too early ({_spot(data, len(data))})"
+        return f"the document ends too early ({_spot(data, len(data))})"
     found = _BYTE.search(text)
     if found is None:
         return text
@@ -187,9 +186,10 @@ def _spot(data: bytes, offset: int) -> str:
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a value at a place such as `pools[0].cidr`. A document itself has no place.
+    """What is wrong with a value at a place such as `pools[0].cidr`. The place of the document itself is
+    empty.
 
-    `missing` is the key that it lacks, `unknown` one that it may not have.
+    `missing` is the missing key, `unknown` a key that is not allowed.
     """
 
     place: str

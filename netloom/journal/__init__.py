@@ -1,8 +1,8 @@
-"""The node's durable memory: which attachments there are, who holds which address, what was done.
+"""The node's durable memory: which attachments exist, who holds which address, and what was done.
 
-One file of SQLite, one writer. An attachment is pending, then committed, then deleting, then gone;
-addresses are taken and given back in the very transactions that change it. So whatever moment a process
-ends at, what the journal says is enough to finish or to undo what was going on.
+It is one SQLite file with one writer. An attachment is pending, then committed, then deleting, and then its
+row is deleted. Addresses are taken and released in the same transaction that changes their attachment. So at
+whatever moment a process ends, the journal has enough to finish or to undo what was under way.
 """
 
 from typing import TYPE_CHECKING
@@ -23,5 +23,5 @@ __all__ = [
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
-    # The writer, with its thread, is the agent's: who only reads does not load it.
+    # Only the agent writes. Other users of the package do not load the writer and its thread.
     __getattr__, __dir__ = lazily(__name__, {"journal": ("Answer", "Journal")})

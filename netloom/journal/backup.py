@@ -1,7 +1,7 @@
 """Copies of the journal: whole, durable, and made while the agent writes it.
 
-A copy appears under its name when it is complete and on disk, and not before. Those that the agent keeps by
-itself, before it changes the journal's tables, are named after the schema that they have.
+A copy gets its name only when it is complete and on disk. Before the agent changes the journal's tables, it
+keeps a copy that is named after the old schema.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import Locked, name_of, reason
 _KEPT = 5
 _KEPT_NAME = re.compile(r"\.backup-\d+")
 _REPLACED_NAME = re.compile(r"\.replaced-\d+")
-# Of SQLite's errors, those of the file that is read; and what the others are to the system.
+# SQLite errors about the file being read; and the errno for errors about the file being written.
 _OF_READING = frozenset(
     {
         "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_READ", "SQLITE_IOERR_SHORT_READ",
@@ -36,10 +36,10 @@ _PATIENCE = 10.0
 
 
 def copy(connection: sqlite3.Connection, path: str) -> None:
-    """As the journal is at this moment, over what is at `path`. Where it fails, nothing of it is left.
+    """Copies the journal as it is at this moment over the file at `path`; a failure leaves no partial copy.
 
-    Raises OSError for whatever keeps the copy from being written, and `sqlite3.DatabaseError` if the journal
-    cannot be read: two files are at work, and who reads the message has to know which of them to look at.
+    Raises OSError if the copy cannot be written, and `sqlite3.DatabaseError` if the journal cannot be read.
+    Two files are involved, and the reader of the message must know which of them to check.
     """
     with replacing(path) as spare:
         _fill(spare, connection)
@@ -48,9 +48,9 @@ def copy(connection: sqlite3.Connection, path: str) -> None:
 def _fill(spare: str, connection: sqlite3.Connection) -> None:
     try:
         with closing(sqlite3.connect(spare, isolation_level=None)) as target:
-            target.execute("PRAGMA journal_mode = OFF")  # what fails is thrown away as a whole
+            target.execute("PRAGMA journal_mode = OFF")  # a failed copy is discarded as a whole
             pour(connection, target)
-            # One file, which can be read from a read-only disk.
+            # A single file can be read from a read-only disk.
             target.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.DatabaseError as cause:
         if _is_of_reading(cause):
@@ -71,14 +71,15 @@ def pour(connection: sqlite3.Connection, target: sqlite3.Connection) -> None:
 
 
 def _is_of_reading(cause: sqlite3.DatabaseError) -> bool:
-    """The file that is written is new and ours alone: only the other one can be damaged or locked."""
+    """Says whether the error concerns the file being read. The new file is never damaged or locked."""
     return isinstance(cause, Locked) or name_of(cause) in _OF_READING
 
 
 def keep(connection: sqlite3.Connection, path: str, schema: int) -> str:
-    """A copy beside the journal at `path`, named after its schema; of many, the oldest go. Where it is.
+    """Keeps a copy beside the journal at `path`, named after its schema, and returns its path.
 
-    The same again replaces itself: an agent that fails to migrate, and tries for ever, fills no disk.
+    Deletes the oldest copies. A second copy of the same schema replaces the first, so that an agent which
+    keeps failing to migrate fills no disk.
     """
     made = kept_as(path, schema)
     copy(connection, made)
@@ -89,22 +90,22 @@ def keep(connection: sqlite3.Connection, path: str, schema: int) -> str:
 
 
 def kept_as(path: str, schema: int) -> str:
-    """Where the copy of a journal is that was kept when it had this schema."""
+    """Returns the path of the copy that is kept of a journal with this schema."""
     return f"{path}.backup-{schema}"
 
 
 def kept(path: str) -> list[str]:
-    """The copies of a journal that were kept, the oldest schema first."""
+    """Returns the kept copies of a journal, the oldest schema first."""
     return sorted(_beside(path, _KEPT_NAME), key=schema_of)
 
 
 def replaced_as(path: str, number: int) -> str:
-    """Where a journal is that another was put in place of."""
+    """Returns a path to keep a journal at when another one takes its place."""
     return f"{path}.replaced-{number}"
 
 
 def replaced(path: str) -> list[str]:
-    """Journals that others were put in place of, the last one last."""
+    """Returns the journals that were replaced by others, the newest last."""
     return sorted(_beside(path, _REPLACED_NAME), key=_number_of)
 
 
@@ -119,7 +120,7 @@ def _beside(path: str, name: re.Pattern[str]) -> list[str]:
 
 
 def schema_of(backup: str) -> int:
-    """Of a copy that was kept, by its name."""
+    """Returns the schema of a kept copy, which its name contains."""
     return _number_of(backup)
 
 
@@ -127,7 +128,7 @@ def _number_of(copy: str) -> int:
     return int(copy.rpartition("-")[2])
 
 
-# What SQLite may leave beside it.
+# Files that SQLite may leave beside it.
 _BESIDE = ("-journal", "-wal", "-shm")
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -139,10 +140,11 @@ def name_of_spare(path: str) -> str:
 
 @contextmanager
 def replacing(path: str) -> Iterator[str]:
-    """A spare file to write to, empty at first. It takes the place of `path` when it is whole and on disk.
+    """Gives an empty spare file to write to. It takes the place of `path` once it is whole and on disk.
 
-    If the block fails, the spare file is gone, and `path` is as it was. The spare's name is always the same,
-    so that the next run reuses what a killed process left; a lock tells that from one that is being written.
+    If the block fails, the spare file is deleted and `path` stays unchanged. The spare file always has the
+    same name, so that the next run reuses what a killed process left. A lock shows whether it is still being
+    written.
     """
     spare = name_of_spare(path)
     fd = _held(spare)
@@ -165,7 +167,7 @@ def replacing(path: str) -> Iterator[str]:
 
 
 def _held(spare: str) -> int:
-    """A locked descriptor of the file at that path: its former holder may just have renamed it."""
+    """Returns a locked descriptor of the file at that path, whose last holder may just have renamed it."""
     while True:
         fd = os.open(spare, _FLAGS, 0o600)
         try:

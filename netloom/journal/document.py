@@ -1,7 +1,7 @@
-"""The whole journal as one JSON document, and back: the same again, to the last byte of every row.
+"""The whole journal as one JSON document, and back again without a change in any row.
 
-It has the tables as they are, with the number of their schema, so that a later version can read what an
-earlier one wrote. What JSON has no type for is an object with one key: `ip`, `utf8` or `base64`.
+The document has the tables as they are, with their schema number, so that a later version can read what an
+earlier one wrote. A value that JSON has no type for is an object with one key: `ip`, `utf8` or `base64`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .verification import Fault, columns, faults, tables
 
 _OPERATIONS = "operation"
 _IPS = frozenset({"ip", "host_ip"})
-# SQLite would make text of a number, and thereby another value.
+# SQLite would convert a number to text, which is another value.
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "TEXT": (str,),
     "INTEGER": (int,),
@@ -34,11 +34,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 class InvalidDocument(JournalError):
-    """No journal can be made of it, and why. Nothing was changed."""
+    """The document cannot become a journal; the text says why. Nothing was changed."""
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True):
-    """Rows of a table, each with a value for every column."""
+    """The rows of a table, each with a value for every column."""
 
     columns: Annotated[list[str], Meta(description="names, in the order of the values")]
     rows: Annotated[list[list[Any]], Meta(description="strings, numbers, null; `ip`, `utf8` or `base64`")]
@@ -47,14 +47,14 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
 class Document(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A journal."""
 
-    format: Annotated[Literal["netloom-journal"], Meta(description="what this is")] = "netloom-journal"
-    version: Annotated[Literal[1], Meta(description="of the format")] = 1
-    schema: Annotated[int, Meta(description="of the tables")]
+    format: Annotated[Literal["netloom-journal"], Meta(description="type of document")] = "netloom-journal"
+    version: Annotated[Literal[1], Meta(description="version of the document format")] = 1
+    schema: Annotated[int, Meta(description="version of the journal's tables")]
     tables: Annotated[Mapping[str, Table], Meta(description="by name")]
 
 
 def document_of(connection: sqlite3.Connection, version: int, *, operations: bool = True) -> Document:
-    """As it is at this moment: the caller has begun a transaction."""
+    """Returns the journal as it is at this moment; the caller has begun a transaction."""
     found = {}
     for table in tables(connection):
         if table == _OPERATIONS and not operations:
@@ -85,17 +85,17 @@ def decode(data: bytes) -> Document:
     try:
         return msgspec.json.decode(data, type=Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
-        raise InvalidDocument(f"it is no journal that was exported: {placed(cause, data)}") from None
+        raise InvalidDocument(f"this is not an exported journal: {placed(cause, data)}") from None
 
 
 def built(document: Document) -> tuple[sqlite3.Connection, list[Fault]]:
-    """The journal, in memory, as this version has it; and what is wrong in it that an agent can bear.
+    """Builds the journal in memory, in this version's schema, and returns the tolerable faults with it.
 
-    Raises `InvalidDocument` for everything else.
+    Raises `InvalidDocument` for every other fault.
     """
     if not 1 <= document.schema <= schema.VERSION:
         raise InvalidDocument(
-            f"it has schema {document.schema}, and this netloom knows 1 to {schema.VERSION}: "
+            f"the document has schema {document.schema}; this netloom reads 1 to {schema.VERSION}: "
             "import it with the version that exported it, or a later one"
         )
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -118,14 +118,14 @@ def built(document: Document) -> tuple[sqlite3.Connection, list[Fault]]:
 
 
 def _in_order(connection: sqlite3.Connection, document: Document) -> list[str]:
-    """What others name comes first."""
+    """Orders the tables so that a row comes after the rows it refers to."""
     known = tables(connection)
     strange = [name for name in document.tables if name not in known]
     if strange:
         raise InvalidDocument(f"schema {document.schema} has no table {strange[0]!r}")
     lacking = [name for name in known if name not in document.tables and name != _OPERATIONS]
     if lacking:
-        raise InvalidDocument(f"there is no table {lacking[0]!r} in it")
+        raise InvalidDocument(f"table {lacking[0]!r} is missing")
     return sorted(document.tables, key=lambda name: name != "attachment")
 
 

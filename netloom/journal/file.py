@@ -1,4 +1,4 @@
-"""The journal's file: opening it to write or to read, checkpoints, and what its errors mean."""
+"""The journal's file: opens it for writing or reading, makes checkpoints, and explains its errors."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .file_type import require_database
 from .ledger import Ledger
 from .lock import locked
 
-# What SQLite calls a commit that waits for the disk.
+# SQLite's value for a commit that waits for the disk.
 DURABLE = "FULL"
 
 
 def opened(path: str) -> sqlite3.Connection:
     with suppress(MissingJournal):
         require_database(path)
-    with suppress(OSError):  # SQLite will say what is wrong
-        # For its owner alone before anything is in it: SQLite gives the WAL the file's own mode.
+    with suppress(OSError):  # SQLite reports what is wrong
+        # Mode 0600 before the file has content: SQLite gives the WAL the mode of the file.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
@@ -45,11 +45,11 @@ def opened(path: str) -> sqlite3.Connection:
         version = schema.require_known(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {DURABLE}")
-        connection.execute("PRAGMA secure_delete = OFF")  # nothing in it is secret, and zeros cost writes
+        connection.execute("PRAGMA secure_delete = OFF")  # no content is secret, and writing zeros takes time
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         _migrate(connection, path, version)
-        # The agent before us may have left a WAL that fills the disk.
+        # The last agent may have left a WAL that fills the disk.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         os.chmod(path, 0o600)
@@ -66,12 +66,12 @@ def opened(path: str) -> sqlite3.Connection:
 
 
 def _migrate(connection: sqlite3.Connection, path: str, version: int) -> None:
-    """With a copy of the file as it was, for the way back that no migration knows."""
+    """Migrates the file and first keeps a copy: no migration can be reversed."""
     if 0 < version < schema.VERSION:
         try:
             backup.keep(connection, path, version)
         except OSError as cause:
-            raise Unwritable(f"no copy of {path} can be kept, and so it is not changed: {cause}") from None
+            raise Unwritable(f"cannot copy {path} before migrating it; it was not changed: {cause}") from None
         failpoint("migration.kept")
     _step(connection, path, version)
     if 0 < version < schema.VERSION:
@@ -83,15 +83,15 @@ def _step(connection: sqlite3.Connection, path: str, version: int) -> None:
         schema.migrate(connection, version)
     except sqlite3.DatabaseError as cause:
         if name_of(cause) != "SQLITE_ERROR":
-            raise  # the disk's fault, or the file's
+            raise  # a fault of the disk or the file
         raise NotMigrated(
-            f"{path} has schema {version}, and cannot be given {schema.VERSION}: {reason(cause)}; "
-            "it is as it was"
+            f"cannot migrate {path} from schema {version} to {schema.VERSION}: {reason(cause)}; "
+            "the file was not changed"
         ) from cause
 
 
 def read_only(path: str) -> sqlite3.Connection:
-    """To read it, beside an agent or without one. Raises `JournalError`.
+    """Opens the journal for reading, while an agent runs or not. Raises `JournalError`.
 
     A journal of an older schema is migrated in memory; the file stays as it is.
     """
@@ -108,14 +108,14 @@ def read_only(path: str) -> sqlite3.Connection:
 
 
 def _quoted(path: str) -> str:
-    """For SQLite's kind of URI. urllib would cost every command as much as the question itself."""
+    """Escapes a path for SQLite's URIs. Importing urllib would take as long as the query itself."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def as_it_is(path: str, *, is_copy: bool = False) -> tuple[sqlite3.Connection, int]:
-    """Opens the file itself to read it, and gives its schema. Raises `JournalError`.
+    """Opens the file itself for reading and returns its schema. Raises `JournalError`.
 
-    `is_copy`: no agent writes it, so that SQLite must leave no WAL beside it.
+    With `is_copy`, no agent writes the file, and SQLite must not leave a WAL beside it.
     """
     require_database(path)
     how = reading_mode(path, is_copy=is_copy)
@@ -135,35 +135,35 @@ def as_it_is(path: str, *, is_copy: bool = False) -> tuple[sqlite3.Connection, i
 
 
 def in_memory(connection: sqlite3.Connection) -> Ledger:
-    """A copy in which everything can be tried."""
+    """Returns a copy in memory, on which changes can be tried."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     backup.pour(connection, copy)
     return Ledger(copy)
 
 
 def empty() -> Ledger:
-    """A journal in which nothing stands yet, in memory."""
+    """Returns an empty journal in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     schema.migrate(connection, 0)
     return Ledger(connection)
 
 
 def was_not_kept(cause: BaseException) -> bool:
-    """Whether the disk took something, and then failed to keep it."""
+    """Says whether the disk accepted a write and then failed to store it."""
     return name_of(cause) == "SQLITE_IOERR_FSYNC"
 
 
 def explained(path: str, cause: sqlite3.DatabaseError, *, reading: bool = False) -> JournalError:
-    """`reading`: nothing was to be written."""
+    """Returns the `JournalError` for an error of SQLite. `reading`: the caller wrote nothing."""
     why = reason(cause)
     if is_damage(cause):
         return Damaged(f"{path} is damaged: {why}")
     if isinstance(cause, sqlite3.IntegrityError):
         return JournalError(f"{path}: {why}")
     if reading or isinstance(cause, Locked):
-        return Unreadable(f"the journal {path} cannot be read: {why}")
+        return Unreadable(f"cannot read the journal {path}: {why}")
     kind = ReadOnly if is_read_only(cause) else Unwritable
-    return kind(f"the journal {path} cannot be written: {why}")
+    return kind(f"cannot write the journal {path}: {why}")
 
 
 def boottime() -> float:
@@ -172,30 +172,31 @@ def boottime() -> float:
 
 
 _BESIDE = "mode=ro"
-# No process changes the file: without locks, and without a WAL.
+# For a file that no process changes: no locks and no WAL.
 _STILL = "mode=ro&immutable=1"
-# No other process has it open. `unix-none` makes no locks: an exclusive one keeps the WAL's index in memory.
+# For a file that no other process has open. `unix-none` takes no locks; an exclusive lock keeps the WAL's
+# index in memory.
 ALONE = "mode=ro&vfs=unix-none"
 
-# Of SQLite's header: the file's version for who reads it. 2: it has a log.
+# In SQLite's header, the read version of the file; 2 means WAL mode.
 _VERSION, _WITH_LOG = 19, 2
 
 
 def reading_mode(path: str, *, is_copy: bool) -> str:
-    """How SQLite opens a file to read it, so that it leaves nothing beside it.
+    """Returns how SQLite must open a file for reading so that it leaves no files beside it.
 
-    A file in WAL mode makes SQLite create a WAL and an index, even to read it, and a reader may not remove
+    For a file in WAL mode, SQLite creates a WAL and an index even to read it, and a reader may not delete
     them.
     """
     has_log, has_index = (os.path.exists(path + ending) for ending in ("-wal", "-shm"))
     if not has_log:
         return _STILL if _is_read_only(path) or (is_copy and _wants_log(path)) else _BESIDE
-    # A process that has it open has an index (-shm) beside it.
+    # A process that has the file open has an index (-shm) beside it.
     return ALONE if is_copy and not has_index else _BESIDE
 
 
 def _is_read_only(path: str) -> bool:
-    """A disk on which SQLite cannot make what it needs."""
+    """Says whether the disk is one on which SQLite cannot create the files it needs."""
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:
@@ -212,10 +213,10 @@ def _wants_log(path: str) -> bool:
 
 
 def checkpoint(path: str) -> None:
-    """Writes the WAL into the file, if no agent has the journal. Reports no errors: others judge the file.
+    """Writes the WAL into the file, if no agent holds the journal. Reports no errors: later checks find them.
 
-    A killed agent leaves a WAL. A copy of the file alone would miss what is in it, and a file that is put in
-    the journal's place would be mixed with it.
+    A killed agent leaves a WAL. A copy of the file alone would lack the content of the WAL, and a file that
+    replaces the journal would be combined with a foreign WAL.
     """
     if not os.path.exists(path) or not os.path.exists(f"{path}-wal"):
         return
@@ -224,7 +225,7 @@ def checkpoint(path: str) -> None:
         try:
             require_database(path)
             with closing(sqlite3.connect(path, isolation_level=None, timeout=5)) as connection:
-                # The last connection that closes removes the WAL.
+                # SQLite deletes the WAL when the last connection closes.
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             os.close(lock)

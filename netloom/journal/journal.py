@@ -1,13 +1,13 @@
 """The one thread that writes the journal.
 
-A disk takes a quarter of a millisecond to make a transaction durable, whether there is one change
-in it or fifty. So changes wait in one queue; the thread takes all that wait, gives each a savepoint
-of its own, and commits them together. The caller gets the answer after the commit, never before.
+A disk takes a quarter of a millisecond to make a transaction durable, whether it holds one change or fifty.
+So changes wait in one queue. The thread takes all that wait, gives each a savepoint, and commits them
+together. The caller gets the answer only after the commit.
 
-A `change` that was answered survives the loss of power: WAL with `synchronous=FULL`. A `note` that was
-answered survives the end of the process only. That is all that a mark of what is about to be done to the
-kernel needs, since the kernel's state does not survive more, either. It becomes durable with the next
-change, or with the log, within a second.
+A `change` that was answered survives a loss of power: WAL with `synchronous=FULL`. A `note` that was answered
+survives only the end of the process. That is enough to mark what is about to be done to the kernel, whose
+state is lost with the power as well. A note becomes durable with the next change, or with the log, within a
+second.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from .verification import require_whole
 T = TypeVar("T")
 Change = Callable[[Ledger], T]
 
-# The log of operations is written when nothing else was asked for so long, when so many wait, or when
-# the first of them has waited for so long.
+# The thread writes the log of operations when it was idle for this long, when so many operations wait, or
+# when the first of them has waited this long.
 _LOG_PATIENCE = 0.2
 _LOG_TOGETHER = 64
 _LOG_LATEST = 1.0
-# So many wait for a disk that takes nothing; of more, the oldest are dropped.
+# At most so many operations wait for a failing disk; beyond that, the oldest are dropped.
 _WAITING = 1000
-# After so many commits, the WAL gets a checkpoint as soon as nothing else is to be done; after so many, at
-# once. SQLite would do it, too, but would not report a failure.
+# After so many commits, the thread makes a checkpoint of the WAL when it is idle; after so many, at once.
+# SQLite would make one as well, but would not report a failure.
 _CHECKPOINT_AFTER, _CHECKPOINT_LATEST = 200, 2000
 
 
 class Answer(Future[T]):
-    """The answer to a change or a question: `await` it, or ask for its `result`."""
+    """The answer to a change or a query: `await` it, or call its `result`."""
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._awaited().__await__()
@@ -76,8 +76,8 @@ class _Job:
 
 
 class _Reader:
-    """A connection for questions beside the writer's. It is kept: of one that is closed while others are at
-    work, SQLite keeps the descriptor anyhow.
+    """A connection for queries beside the writer's. It stays open: SQLite would keep the descriptor of a
+    closed one while other connections are open.
     """
 
     def __init__(self, path: str) -> None:
@@ -86,7 +86,7 @@ class _Reader:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """At once, and not at the first question: another file may be at the path then."""
+        """Opens the file at once, not at the first query: later, another file may be at the path."""
         self._connection = read_only(self._path)
 
     def ask(self, question: Change[T]) -> T:
@@ -105,33 +105,35 @@ class _Reader:
 
 class Journal:
     def __init__(self, path: str, *, lent_with: int = 0) -> None:
-        """Takes the journal; no other process can, until it is closed or its process ends.
+        """Takes the journal; no other process can, until this one closes it or ends.
 
-        `lent_with` is the schema that it had when we gave it to one that did not keep it: see `rollback`.
+        `lent_with` is the schema that the journal had when it was handed to a successor that failed: see
+        `rollback`.
         """
         self.path = path
-        # Nothing in it is a nudge: there is something else to look at.
+        # None in the queue only wakes the thread.
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._operations: list[Operation] = []
-        # How many were dropped since the disk last took something, and from when to when they were.
+        # How many operations were dropped since the last successful write, and between which times.
         self._dropped: tuple[int, float, float] | None = None
         self._logged = 0.0
         self._lock = threading.Lock()
         self._closing = False
         self._commits = 0
         self._waits_for_disk = True
-        # Whether the disk failed to take something.
+        # Whether the last write to the disk failed.
         self._is_doubtful = False
-        self._glance, self._survey = _Reader(path), _Reader(path)
+        self._lookup, self._survey = _Reader(path), _Reader(path)
         self._saving: Answer[None] | None = None
-        # Why the last write failed, or nothing; and when one last succeeded.
+        # Why the last write failed, or empty; and when a write last succeeded.
         self.trouble = ""
         self.written = 0.0
-        # What of its file was damaged when that was last met; empty: every page was whole since.
+        # What was damaged in the file when damage was last found; empty if every page was whole since.
         self.damage = ""
-        # When `prove` last read all of it, and how long that took.
+        # When `prove` last read the whole file, and how long that took.
         self.proved, self.proving_took = 0.0, 0.0
-        # Told of each transaction: how long it took, and whether the disk was waited for. By our thread.
+        # Called on the journal's thread after each transaction: how long it took, and whether it waited for
+        # the disk.
         self.timed: Callable[[float, bool], None] | None = None
         self._lock_fd = locked(path)
         try:
@@ -140,7 +142,7 @@ class Journal:
             self._connection = opened(path)
             (self.schema,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._moved_file = MovedFile(path, os.stat(path))
-            self._glance.open()
+            self._lookup.open()
             self._survey.open()
             self._thread = threading.Thread(target=self._run, name="netloom-journal", daemon=True)
             self._thread.start()
@@ -155,39 +157,39 @@ class Journal:
         self.close()
 
     def change(self, change: Change[T]) -> Answer[T]:
-        """Runs it in a transaction; the answer comes when that is durable.
+        """Runs the function in a transaction; the answer comes when that is durable.
 
-        What it raises is the answer, and then nothing of it happened. `Unwritable`: the disk's fault.
+        An exception of the function is the answer, and nothing is changed. `Unwritable`: the disk failed.
         """
         return self._asked(_Job(change, writes=True, durable=True))
 
     def note(self, change: Change[T]) -> Answer[T]:
-        """As `change`, but answered when it is written: no later change is durable before it is.
+        """Like `change`, but answered once written: no later change is durable before this one.
 
-        For what matters as long as the kernel's state does, which is gone with the power, too.
+        Use it for data that matters only as long as the kernel's state, which is lost with the power as well.
         """
         return self._asked(_Job(change, writes=True))
 
     def ask(self, question: Change[T]) -> Answer[T]:
-        """For questions, which need no commit; they see everything that was answered before."""
+        """Runs a query, which needs no commit. It sees every change that was answered before."""
         return self._asked(_Job(question))
 
     def look(self, question: Change[T]) -> T:
-        """A question that is answered on the spot, by the calling thread: no other has to be woken for it.
+        """Answers a query at once on the calling thread, so that no other thread has to be woken.
 
-        For questions about few rows, whose pages are in memory. One thread may look, and no other.
+        Use it for queries about few rows, whose pages are in memory. Only one thread may call this.
         """
-        return self._read(self._glance, question)
+        return self._read(self._lookup, question)
 
     def survey(self, question: Change[T]) -> T:
-        """A question about many rows, on the calling thread; the writer need not wait for it."""
+        """Answers a query about many rows on the calling thread, so that the writer does not wait for it."""
         return self._read(self._survey, question)
 
     def prove(self) -> None:
-        """Reads every page of the file, on the calling thread. Only this takes `damage` back.
+        """Reads every page of the file on the calling thread. Only this clears `damage`.
 
-        By a connection of its own: those that are open have pages in memory, and what they write may make a
-        damaged file look whole to a question about few rows.
+        It uses a connection of its own: open connections have pages in memory, and their writes may make a
+        damaged file look whole to a query about few rows.
         """
         if not self.is_in_place():
             return
@@ -201,29 +203,31 @@ class Journal:
             self._told(cause)
         except Damaged as error:
             self.damage = str(error)
-        except (JournalError, OSError):  # it could not be read now, which says nothing about its pages
+        except (JournalError, OSError):  # a failed read does not mean that its pages are damaged
             return
         self.proved = time.monotonic()
         self.proving_took = self.proved - began
 
     def is_in_place(self) -> bool:
-        """Whether the file that we write is the one at its path."""
+        """Says whether the open file is the one at the journal's path."""
         return self._moved_file.is_in_place()
 
     def where(self) -> str:
-        """For a file that is not in place: the file or the copy that has all of it, or empty."""
+        """For a file that was moved: returns the file or the copy with the whole content, or empty."""
         return self._moved_file.where()
 
     def save(self) -> None:
-        """For a file that is not in place: writes the WAL into the file, in the background.
+        """For a file that was moved: writes the WAL into the file, in the background.
 
-        Call it again and again: later changes go to the WAL, too.
+        Call it repeatedly: later changes are written to the WAL as well.
         """
         if self._saving is None or self._saving.done():
             self._saving = self._asked(_Job(lambda ledger: self._moved_file.save(ledger.connection)))
 
     def log(self, operation: Operation) -> None:
-        """Goes to disk with the next change, or soon without one. The caller does not wait."""
+        """Logs an operation. It is written with the next change, or soon without one; the caller does not
+        wait.
+        """
         with self._lock:
             self._operations.append(operation)
             if len(self._operations) == 1:
@@ -231,26 +235,26 @@ class Journal:
                 self._jobs.put(None)
 
     def unwritten(self) -> list[Operation]:
-        """What was logged and is not in the file, the oldest first: the disk may not take it."""
+        """Returns the logged operations that are not yet in the file, the oldest first."""
         with self._lock:
             return list(self._operations)
 
     def flush(self) -> Answer[None]:
-        """Answered when all that was logged is on disk, for a reader of the file.
+        """Answers when every logged operation is on disk, for a reader of the file.
 
-        `Unwritable` if the disk does not take it. Where nothing waits, nothing is written.
+        `Unwritable` if the disk fails. Writes nothing if nothing waits.
         """
         return self._asked(_Job(lambda _: None, flushes=True))
 
     def close(self) -> None:
-        """Finishes what was asked."""
+        """Finishes the queued requests, then closes the file."""
         with self._lock:
             if self._closing:
                 return
             self._closing = True
             self._jobs.put(None)
         self._thread.join()
-        self._glance.close()
+        self._lookup.close()
         self._survey.close()
         has_moved = not self.is_in_place()
         if has_moved:
@@ -275,12 +279,12 @@ class Journal:
             self._jobs.put(job)
         return job.answer
 
-    # The thread.
+    # The journal's thread.
 
     def _run(self) -> None:
         while (jobs := self._next()) is not None:
             operations = self._ripe(idle=not jobs or any(job.flushes for job in jobs))
-            # What keeps operations from being written is told to who asked for that.
+            # A failure to write operations is reported to the caller of `flush`.
             changes = [job for job in jobs if job.writes or (job.flushes and operations)]
             if changes or operations:
                 self._commit(changes, operations)
@@ -288,12 +292,14 @@ class Journal:
                 if not job.writes:
                     self._answer(job)
             for job in jobs:
-                _tell(job)
+                _notify(job)
             if self._commits >= (_CHECKPOINT_AFTER if self._jobs.empty() else _CHECKPOINT_LATEST):
                 self._checkpoint()
 
     def _ripe(self, *, idle: bool) -> list[Operation]:
-        """Operations to log: when nothing else is to be done, when many wait, or one for long."""
+        """Says whether to write the logged operations: when idle, when many wait, or when one has waited
+        long.
+        """
         with self._lock:
             is_young = time.monotonic() - self._logged < _LOG_LATEST
             if not idle and is_young and len(self._operations) < _LOG_TOGETHER:
@@ -302,14 +308,15 @@ class Journal:
             return operations
 
     def _require_no_doubt(self) -> None:
-        """The kernel forgets what a disk failed to take, and the next time says that all is well.
+        """Makes a checkpoint after a failed write: the kernel reports a failure to store only once.
 
-        Notes may be among that. So a WAL that failed is not built upon: the whole of it goes to the file.
+        The lost writes may include notes. So a WAL that failed is not appended to: all of it is written into
+        the file.
         """
         if self._is_doubtful:
             busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
-                raise NotCheckpointed("another process reads it, so its log cannot be written into the file")
+                raise NotCheckpointed("another process is reading it, so the WAL cannot be checkpointed")
             self._is_doubtful = False
 
     def _wait_for_disk(self, wait: bool) -> None:
@@ -325,7 +332,7 @@ class Journal:
         self._commits = 0
 
     def _next(self) -> list[_Job] | None:
-        """All that waits; none if there are operations to log and nothing else; None at the end."""
+        """Returns all that waits; empty if only operations are to be logged; None at the end."""
         while True:
             waiting: list[_Job | None] = []
             try:
@@ -343,7 +350,7 @@ class Journal:
                 return []
 
     def _patience(self) -> float | None:
-        """How long to wait for something to do."""
+        """Returns how long to wait for the next request."""
         if self._closing:
             return 0
         return _LOG_PATIENCE if self._operations else None
@@ -370,28 +377,28 @@ class Journal:
         for job in jobs:
             job.error = job.error or error
         if error is cause or isinstance(cause, sqlite3.IntegrityError):
-            return  # no fault of the disk's: it is of what was to be written, which goes no second time
+            return  # a fault of the values, not of the disk: they are not written a second time
         self.trouble = str(error)
         if was_not_kept(cause):
             self._is_doubtful = True
             self._overwrite()
         if name_of(cause) == "SQLITE_FULL":
-            # The WAL itself may fill the disk: after a checkpoint, the next change has space.
+            # The WAL itself may fill the disk: a checkpoint makes space for the next change.
             self._checkpoint("TRUNCATE")
-        with self._lock:  # the log of what happened can wait for better days, but not without end
+        with self._lock:  # the log of operations may be written later, but must not grow for ever
             if not self._closing:
                 waiting = [*operations, *self._operations]
                 self._operations = waiting[-_WAITING:]
                 self._drop(waiting[:-_WAITING])
 
     def _drop(self, operations: list[Operation]) -> None:
-        """These are in no log. That they were is written down as soon as the disk takes anything."""
+        """Drops operations. The gap is recorded as soon as the disk accepts a write."""
         if operations:
             count, began, _ = self._dropped or (0, operations[0].started, 0.0)
             self._dropped = (count + len(operations), began, operations[-1].started)
 
     def _try(self, jobs: list[_Job], operations: list[Operation]) -> Exception | None:
-        """All or nothing; what is wrong with one job is that job's alone."""
+        """Commits all jobs, or none; a job that fails affects only itself."""
         connection = self._connection
         try:
             self._require_no_doubt()
@@ -399,7 +406,7 @@ class Journal:
             connection.execute("BEGIN IMMEDIATE")
             failpoint("journal.begun")
             if len(jobs) == 1 and not operations:
-                jobs[0].value = jobs[0].change(Ledger(connection))  # alone, it needs no savepoint
+                jobs[0].value = jobs[0].change(Ledger(connection))  # a single job needs no savepoint
             else:
                 for job in jobs:
                     self._write(job)
@@ -417,7 +424,9 @@ class Journal:
         return None
 
     def _overwrite(self) -> None:
-        """What was not kept is in the WAL all the same, behind its end: no restart may find it there."""
+        """Overwrites what the disk did not store: it is in the WAL behind its end, where no restart may find
+        it.
+        """
         with suppress(sqlite3.Error):
             self._wait_for_disk(False)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -437,13 +446,13 @@ class Journal:
             job.value = job.change(Ledger(connection))
         except BaseException as error:
             if not connection.in_transaction or name_of(error) == "SQLITE_FULL":
-                raise  # the disk's fault: SQLite has taken back the whole transaction, or might have
+                raise  # a disk error: SQLite has rolled back the whole transaction, or may have
             connection.execute("ROLLBACK TO job")
             job.error = self._told(error)
         connection.execute("RELEASE job")
 
 
-def _tell(job: _Job) -> None:
+def _notify(job: _Job) -> None:
     if job.error is not None:
         job.answer.set_exception(job.error)
     else:

@@ -1,4 +1,4 @@
-"""What can be read from the journal and written to it. Every call is part of a transaction of its caller."""
+"""Reads and writes the journal's rows. Every call is part of its caller's transaction."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _OF_KEY = "network = ? AND container_id = ? AND ifname = ?"
 
 _OPERATION = tuple(field.name for field in fields(Operation))
 
-# Eight megabytes: of a busy node, an hour; of a quiet one, months.
+# Eight megabytes: an hour of a busy node, months of a quiet one.
 OPERATIONS_KEPT = 20000
-# Values of one question.
+# The most values in one query.
 _AT_A_TIME = 500
-# By the index alone, one step a scope: there are few of them, and very many addresses.
+# Uses only the index, one step per scope: there are few scopes, and very many addresses.
 _SCOPES = (
     "WITH RECURSIVE known (scope) AS (SELECT min(scope) FROM address UNION ALL "
     "SELECT (SELECT min(scope) FROM address WHERE scope > known.scope) FROM known WHERE scope IS NOT NULL) "
@@ -52,7 +52,7 @@ class Ledger:
         return None if row is None else _attachment(row)
 
     def attachments(self, *states: State) -> Iterator[Attachment]:
-        """In the order in which they were made; all, or those in one of the states."""
+        """Returns attachments in the order of their creation: all, or those in one of the states."""
         among = f" WHERE state IN ({', '.join('?' * len(states))})" if states else ""
         for row in self.connection.execute(f"{_SELECT}{among} ORDER BY id", states):
             yield _attachment(row)
@@ -62,9 +62,9 @@ class Ledger:
         return [_attachment(row) for row in rows]
 
     def ranks_in(self, device: int, inode: int) -> list[tuple[int, str, int]]:
-        """Ranks of a namespace's interfaces, each with the path and the cookie that it had.
+        """Returns the ranks of a namespace's interfaces, each with the path and the cookie of its namespace.
 
-        The number of a namespace that is gone is used again: they may be another's.
+        The kernel reuses the inode number of a deleted namespace, so the rows may belong to another one.
         """
         query = "SELECT rank, netns, netns_cookie FROM attachment WHERE netns_device = ? AND netns_inode = ?"
         return typed(self.connection.execute(query, (device, inode)).fetchall(), list[tuple[int, str, int]])
@@ -81,7 +81,7 @@ class Ledger:
         return None if row is None else _place(row)
 
     def count(self) -> dict[State, int]:
-        """By indexes alone: in the rows are plans, which would all have to be read."""
+        """Counts rows by indexes only: reading the rows would read all their plans."""
         counted: dict[State, int] = {"pending": 0, "committed": 0, "deleting": 0}
         (counted["committed"],) = self.connection.execute("SELECT count(*) FROM attachment").fetchone()
         unfinished = "SELECT state, count(*) FROM attachment WHERE state != 'committed' GROUP BY state"
@@ -91,7 +91,7 @@ class Ledger:
         return counted
 
     def numbers_after(self, number: int, limit: int) -> list[int]:
-        """The next attachments behind one, in the order in which they were made."""
+        """Returns the numbers of the next attachments after one, in the order of their creation."""
         query = "SELECT id FROM attachment WHERE id > ? ORDER BY id LIMIT ?"
         return [row[0] for row in self.connection.execute(query, (number, limit))]
 
@@ -100,11 +100,11 @@ class Ledger:
         return self.connection.execute(query, (host_link,)).fetchone() is not None
 
     def reserve(self, attachment: Attachment, ips: Sequence[bytes], ports: Sequence[Port] = ()) -> int:
-        """A pending attachment with its addresses and ports: there is no moment at which one is without."""
+        """Inserts a pending attachment with its addresses and ports in one transaction."""
         number = self.connection.execute(_INSERT, astuple(attachment)[1:]).lastrowid
         assert number is not None
         for ip in ips:
-            # One that rests may be taken again; one that is held may not, whatever the caller thinks.
+            # A resting address may be taken again, a held one may not, even if the caller asks for it.
             taken = self.connection.execute(
                 "INSERT INTO address (scope, ip, attachment, allocated, released) VALUES (?, ?, ?, ?, NULL) "
                 "ON CONFLICT (scope, ip) DO UPDATE SET attachment = excluded.attachment, "
@@ -113,7 +113,7 @@ class Ledger:
             )
             if taken.rowcount != 1:
                 raise sqlite3.IntegrityError(
-                    f"address {ip.hex()} of {attachment.address_scope!r} is held already"
+                    f"address {ip.hex()} of {attachment.address_scope!r} is already held"
                 )
         self.connection.executemany(
             f"INSERT INTO port ({', '.join(_PORT)}, attachment) VALUES (?, ?, ?, ?, ?, ?)",
@@ -125,7 +125,7 @@ class Ledger:
         self.connection.execute("UPDATE attachment SET state = ? WHERE id = ?", (state, number))
 
     def commit(self, number: int, netns_cookie: int) -> None:
-        """It is attached, to the namespace that has this cookie."""
+        """Marks an attachment as committed, to the namespace with this cookie."""
         self.connection.execute(
             "UPDATE attachment SET state = 'committed', netns_cookie = ? WHERE id = ?", (netns_cookie, number)
         )
@@ -134,7 +134,7 @@ class Ledger:
         self.connection.execute("UPDATE attachment SET plan = ? WHERE id = ?", (plan, number))
 
     def forget(self, number: int, *, resting_since: float | None) -> None:
-        """An attachment is gone. Its addresses rest, or are free if no caller ever got them."""
+        """Deletes an attachment. Its addresses rest, or become free if no caller ever received them."""
         if resting_since is None:
             self.connection.execute("DELETE FROM address WHERE attachment = ?", (number,))
         else:
@@ -145,12 +145,13 @@ class Ledger:
         self.connection.execute("DELETE FROM port WHERE attachment = ?", (number,))
         self.connection.execute("DELETE FROM attachment WHERE id = ?", (number,))
 
-    # Ports of the host.
+    # Host ports.
 
     def port_holder(self, wanted: Port, container_id: str = "") -> Attachment | None:
-        """Who has a port, of all addresses or of the same one. A port of all is in the way of any.
+        """Returns the holder of a port on the same address or on all addresses; a port on all conflicts with
+        any.
 
-        Of several, one that is not the container's own.
+        Of several holders, it returns one that is not the container itself.
         """
         row = self.connection.execute(
             "SELECT port.attachment FROM port JOIN attachment ON attachment.id = port.attachment "
@@ -165,14 +166,14 @@ class Ledger:
         return None if row is None else self.by_id(row[0])
 
     def ports(self) -> list[tuple[int, Port]]:
-        """All that are held, by number; each with the attachment's."""
+        """Returns all held ports by number, each with its attachment's number."""
         rows = self.connection.execute(
             f"SELECT attachment, {', '.join(_PORT)} FROM port ORDER BY host_port, protocol, host_ip"
         )
         return [(typed(row[0], int), typed(dict(zip(_PORT, row[1:], strict=True)), Port)) for row in rows]
 
     def count_ports(self) -> tuple[int, int]:
-        """How many are held of IPv4 addresses, and how many of IPv6."""
+        """Counts the held ports of IPv4 and of IPv6 addresses."""
         counted = dict(
             self.connection.execute("SELECT length(host_ip), count(*) FROM port GROUP BY length(host_ip)")
         )
@@ -201,7 +202,7 @@ class Ledger:
         return None if row is None else typed(row, tuple[int | None])[0]
 
     def holders(self, scope: str, ips: Iterable[bytes]) -> dict[bytes, int]:
-        """Of these addresses, those that attachments hold, with the attachments' numbers."""
+        """Returns which of these addresses attachments hold, with the attachments' numbers."""
         listed = list(ips)
         found: dict[bytes, int] = {}
         for start in range(0, len(listed), _AT_A_TIME):
@@ -216,11 +217,11 @@ class Ledger:
         return found
 
     def scopes(self) -> list[str]:
-        """In which addresses are held, or rest."""
+        """Returns the scopes in which addresses are held or rest."""
         return typed([it for (it,) in self.connection.execute(_SCOPES)], list[str])
 
     def count_held(self) -> tuple[int, int]:
-        """How many IPv4 and how many IPv6 addresses are held."""
+        """Counts the held IPv4 and IPv6 addresses."""
         counted = dict(
             self.connection.execute(
                 "SELECT length(ip), count(*) FROM address WHERE attachment IS NOT NULL GROUP BY length(ip)"
@@ -233,20 +234,22 @@ class Ledger:
             yield typed(plan, bytes)
 
     def forget_rested(self, before: float) -> int:
-        """Rows of addresses that rested long ago say nothing any more."""
+        """Deletes rows of addresses whose rest ended long ago."""
         return self.connection.execute("DELETE FROM address WHERE released < ?", (before,)).rowcount
 
     # The boot.
 
     def begin_boot(self, boot_id: str, now: float) -> int:
-        """What another boot held is gone with its kernel; its addresses rest from now on. How many went."""
+        """Deletes what another boot held; its addresses rest from now on. Returns how many attachments were
+        deleted.
+        """
         others = self.connection.execute(
             "SELECT id FROM attachment WHERE boot_id != ?", (boot_id,)
         ).fetchall()
         for (number,) in others:
             self.forget(number, resting_since=now)
         if self.fact("boot_id") != boot_id:
-            # Their times were counted from another boot.
+            # Their times were counted since another boot.
             self.connection.execute("UPDATE address SET released = ? WHERE released IS NOT NULL", (now,))
             self.set_fact("boot_id", boot_id)
         return len(others)
@@ -271,16 +274,16 @@ class Ledger:
         )
 
     def operations(self, limit: int = 100, *, before: float | None = None) -> list[Operation]:
-        """The latest first; those that began before a time, if one is given."""
+        """Returns operations, the latest first; only those that began before a time, if one is given."""
         among, values = ("", ()) if before is None else ("WHERE started <= ?", (before,))
         return self._operations(f"{among} ORDER BY id DESC LIMIT ?", (*values, limit))
 
     def operations_after(self, number: int, limit: int = 1000) -> list[Operation]:
-        """In the order in which they were written down."""
+        """Returns operations in the order in which they were written."""
         return self._operations("WHERE id > ? ORDER BY id LIMIT ?", (number, limit))
 
     def operations_of_container(self, container_id: str) -> list[Operation]:
-        """The oldest first; of every container whose ID begins so."""
+        """Returns operations, the oldest first, of every container whose ID begins like this."""
         beginning = container_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         return self._operations("WHERE container_id LIKE ? ESCAPE '\\' ORDER BY id", (beginning,))
 
@@ -289,11 +292,11 @@ class Ledger:
         return self._operations(f"WHERE pod = ?{among} ORDER BY id", (pod, *values))
 
     def operations_of_address(self, address: str) -> list[Operation]:
-        """Those that gave it, or gave it back."""
+        """Returns the operations that allocated or released the address."""
         return self._operations("WHERE instr(addresses, ?) ORDER BY id", (f'"{address}"',))
 
     def operations_of_node(self, *verbs: str) -> list[Operation]:
-        """What befell the node as a whole: agents that came and went, tables that were laid down."""
+        """Returns what happened to the node as a whole: starts and stops of agents, installed tables."""
         among = ", ".join("?" * len(verbs))
         return self._operations(f"WHERE verb IN ({among}) AND container_id = '' ORDER BY id", verbs)
 
@@ -321,7 +324,7 @@ def _operation(row: tuple[object, ...]) -> Operation:
 
 
 def _decoded(text: Any, kind: type[T]) -> T | None:
-    """What cannot be read is left out: the rest of the line is worth reading without it."""
+    """Decodes a row. A value that cannot be read is left out, so that the rest of the row stays useful."""
     try:
         return msgspec.json.decode(text, type=kind) if text else None
     except (msgspec.MsgspecError, TypeError):

@@ -1,7 +1,7 @@
-"""The lock beside the journal: whose process holds it has the journal, and no other writes to it.
+"""The lock beside the journal: the process that holds it owns the journal, and no other process writes to it.
 
-It is a file of its own, since SQLite locks its own in other ways. It stays when the process ends; that it is
-held is the kernel's word, and the number in it only names the holder.
+The lock is a separate file, since SQLite locks the journal in other ways. The file stays when the process
+ends. The kernel knows whether the lock is held; the number in the file only names the holder.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from ..cni.files import make_directories, read_document
 from .errors import InUse, LockNotAFile, Unwritable
 from .file_type import other_than_file
 
-# Without waiting for the other end of a FIFO, and without getting a controlling terminal.
+# Do not block on a FIFO, and do not acquire a controlling terminal.
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def locked(path: str) -> int:
-    """Held as long as the process lives, or the descriptor is open. Raises `JournalError`."""
+    """Takes the lock, which is held until the descriptor is closed or the process ends. Raises
+    `JournalError`.
+    """
     lock = f"{path}.lock"
     try:
         make_directories(os.path.dirname(path) or ".", 0o700)
@@ -38,7 +40,7 @@ def locked(path: str) -> int:
 
 
 def _opened(lock: str) -> int:
-    with suppress(OSError):  # it is not there yet, or opening it tells why
+    with suppress(OSError):  # it does not exist yet, or opening it reports the error
         _require_file(lock, os.lstat(lock).st_mode)
     try:
         return os.open(lock, _FLAGS, 0o600)
@@ -49,7 +51,7 @@ def _opened(lock: str) -> int:
 def _require_file(lock: str, mode: int) -> None:
     what = other_than_file(mode)
     if what is not None:
-        raise LockNotAFile(f"{lock} is no file, but {what}: it is not opened")
+        raise LockNotAFile(f"{lock} is {what}, not a regular file")
 
 
 def _hold(fd: int, path: str) -> None:
@@ -58,11 +60,11 @@ def _hold(fd: int, path: str) -> None:
     except BlockingIOError:
         raise _in_use(path, os.pread(fd, 32, 0).decode("ascii", "replace").strip()) from None
     except OSError as cause:
-        raise Unwritable(f"{path}.lock cannot be locked: {cause.strerror}") from None
+        raise Unwritable(f"cannot lock {path}.lock: {cause.strerror}") from None
 
 
 def _require_no_other(fd: int, path: str) -> None:
-    """An agent whose lock was deleted under it holds that one, and still has the journal."""
+    """Refuses if an agent holds a deleted lock file: that agent still owns the journal."""
     with suppress(OSError, ValueError, IndexError):
         inode = os.fstat(fd).st_ino
         other = _holder_of_deleted(f"{path}.lock", {it for it in _held() if it[1] != inode})
@@ -73,21 +75,21 @@ def _require_no_other(fd: int, path: str) -> None:
 def _in_use(path: str, process: str) -> InUse:
     return InUse(
         f"{path} is in use by another agent{f' (process {process})' if process else ''}: "
-        "stop that one first (`netloom down`), or give another state directory"
+        "stop that agent (`netloom down`), or use another state directory"
     )
 
 
 def _write_number(fd: int) -> None:
-    with suppress(OSError):  # a full disk need not keep us from holding it
+    with suppress(OSError):  # holding the lock does not depend on this write
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
 
 def holder(path: str) -> int | None:
-    """The process that holds the journal at a path; None if there is no such process that we can see.
+    """Returns the process that holds the journal at a path; None if no such process is visible.
 
-    It has left its number in the lock's file; that it still holds the lock is the kernel's word. If the file
-    was deleted under it, the process still has it open, and holds the lock.
+    The process wrote its number into the lock's file, and the kernel says whether it still holds the lock. If
+    the file was deleted, the process still has it open and holds the lock.
     """
     lock = f"{path}.lock"
     try:
@@ -102,7 +104,7 @@ def holder(path: str) -> int | None:
 
 
 def _held() -> set[tuple[str, int]]:
-    """All locks of this kind: the process, and the file's inode."""
+    """Returns all locks of this kind, each as a process and the inode of its file."""
     with open("/proc/locks") as locks:
         # 1: FLOCK  ADVISORY  WRITE 4711 00:1a:42 0 EOF
         rows = [line.split() for line in locks]
@@ -118,7 +120,7 @@ def _holder_of_deleted(lock: str, held: set[tuple[str, int]]) -> int | None:
 
 
 def _descriptors(process: str) -> list[str]:
-    """None of a process that has ended, or that is another user's."""
+    """Returns the descriptors of a process; none if it has ended or belongs to another user."""
     directory = f"/proc/{process}/fd"
     try:
         return [os.path.join(directory, it) for it in os.listdir(directory)]

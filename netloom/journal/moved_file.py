@@ -1,10 +1,9 @@
-"""A journal whose file was moved, removed or replaced while its agent has it open.
+"""Keeps a journal safe whose file is moved, deleted or replaced while its agent has it open.
 
-SQLite goes on: it writes to the file that it has open, wherever that is, and to the WAL at the old place. The
-moved file alone lacks what is in the WAL, and a file that is put in the old place finds a WAL that is not its
-own. Closing does not help: SQLite makes no checkpoint for a file that has moved. So a checkpoint is made on
-purpose. It writes to the open file only. If that file has no name any more, a copy is written beside the
-journal's path.
+SQLite continues: it writes to the open file, wherever that is, and to the WAL at the old path. The moved file
+alone lacks the content of the WAL, and a new file at the old path would find a foreign WAL. Closing does not
+help, since SQLite makes no checkpoint for a file that has moved. So this module makes the checkpoint, which
+writes to the open file only. If that file has no name any more, it writes a copy beside the journal's path.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ log = logging.getLogger(__name__)
 _OPEN = "/proc/self/fd"
 _RESCUED = re.compile(r"\.rescued-(\d+)")
 _LOGS = ("-wal", "-shm")
-# How long to wait for other readers while the agent works, and when it ends. Milliseconds.
+# How long to wait for other readers: while the agent works, and when it ends. Milliseconds.
 _BRIEFLY, _AT_LAST = 100, 5000
 
 
 class MovedFile:
-    """Keeps a moved journal whole. `file` is what was at `path` when it was opened."""
+    """Saves a journal that was moved. `file` is the status of the file that was opened at `path`."""
 
     def __init__(self, path: str, file: os.stat_result) -> None:
         self._path = path
         self._file = file
-        # The copy that was written, and what was last told of it all.
+        # The copy that was written, and what was last logged.
         self._copy = ""
-        self._told: tuple[str, str] | None = None
+        self._logged: tuple[str, str] | None = None
 
     def is_in_place(self) -> bool:
         try:
@@ -45,11 +44,13 @@ class MovedFile:
             return False
 
     def where(self) -> str:
-        """The file that has all of it: the open one, if it has a name, or the copy; or empty."""
+        """Returns the file with the whole content: the open one if it has a name, else the copy, or empty."""
         return name_of_open(self._file) or self._copy
 
     def save(self, connection: sqlite3.Connection, *, is_last: bool = False) -> None:
-        """Logs what cannot be done, and tries it again the next time. For the writer's thread only."""
+        """Saves the content; logs what fails, and retries it next time. Only the writer's thread may
+        call it.
+        """
         why = _checkpoint_failure(connection, _AT_LAST if is_last else _BRIEFLY)
         failpoint("moved-file.checkpointed")
         name = name_of_open(self._file)
@@ -60,29 +61,29 @@ class MovedFile:
                 self._copy, why = made, ""
             except (OSError, sqlite3.DatabaseError) as cause:
                 why = reason(cause)
-        self._tell(name or self._copy, why)
+        self._log_once(name or self._copy, why)
 
-    def _tell(self, where: str, why: str) -> None:
-        if (where, why) == self._told:
+    def _log_once(self, where: str, why: str) -> None:
+        if (where, why) == self._logged:
             return
-        self._told = (where, why)
+        self._logged = (where, why)
         if why and where:
-            log.error("%s is not whole: what was written last is in %s-wal only: %s", where, self._path, why)
+            log.error("%s is incomplete: the latest entries are only in %s-wal: %s", where, self._path, why)
         elif why:
-            log.error("the journal %s is gone, and no copy of it can be kept: %s", self._path, why)
+            log.error("the journal %s was deleted, and cannot be copied: %s", self._path, why)
         elif where == self._copy:
-            log.warning("the journal %s was removed; %s is a copy of it", self._path, where)
+            log.warning("the journal %s was deleted; %s is a copy of it", self._path, where)
         else:
-            log.warning("the journal %s was moved to %s, and is whole", self._path, where)
+            log.warning("the journal %s was moved to %s and is complete", self._path, where)
 
     def tidy(self) -> None:
-        """After closing: removes an empty WAL, which the next journal would take for its own."""
+        """After closing, deletes an empty WAL, which the next journal would take for its own."""
         if not os.path.lexists(self._path):
             remove_empty_log(self._path)
 
 
 def remove_empty_log(path: str) -> None:
-    """Of a file that is not there. A log with something in it may be all that is left, and stays."""
+    """Deletes an empty WAL whose file does not exist. One with content may be the last data."""
     wal, shm = (path + ending for ending in _LOGS)
     with suppress(OSError):
         if os.lstat(wal).st_size == 0:
@@ -93,9 +94,9 @@ def remove_empty_log(path: str) -> None:
 
 
 def name_of_open(file: os.stat_result) -> str:
-    """The path of a file that this process has open; empty if it has none that can be seen.
+    """Returns the path of a file that this process has open; empty if it has no visible name.
 
-    It is searched for, and not opened: closing it again would drop SQLite's locks on it.
+    The function only searches for the path. Opening and closing the file would release SQLite's locks on it.
     """
     for it in os.listdir(_OPEN):
         with suppress(OSError):
@@ -106,7 +107,7 @@ def name_of_open(file: os.stat_result) -> str:
 
 
 def rescued(path: str) -> list[str]:
-    """The copies beside a journal's place, the last one last."""
+    """Returns the rescued copies beside a journal's path, the newest last."""
     directory, name = os.path.split(path)
     try:
         names = os.listdir(directory or ".")
@@ -121,7 +122,7 @@ def rescued(path: str) -> list[str]:
 
 
 def is_rescued(where: str, path: str) -> bool:
-    """Whether it is such a copy, by its name."""
+    """Says whether a path is such a copy, by its name."""
     return where.startswith(path) and _RESCUED.fullmatch(where, len(path)) is not None
 
 
@@ -131,7 +132,7 @@ def _free(path: str) -> str:
 
 
 def _checkpoint_failure(connection: sqlite3.Connection, patience: int) -> str:
-    """Makes a checkpoint; why a part of the WAL is not in the file, empty if all of it is."""
+    """Makes a checkpoint; returns why a part of the WAL is not in the file, empty if all of it is."""
     try:
         connection.execute(f"PRAGMA busy_timeout = {patience}")
         try:
@@ -140,4 +141,4 @@ def _checkpoint_failure(connection: sqlite3.Connection, patience: int) -> str:
             connection.execute(f"PRAGMA busy_timeout = {_AT_LAST}")
     except sqlite3.DatabaseError as cause:
         return reason(cause)
-    return "another process reads it" if busy and logged != done else ""
+    return "another process is reading it" if busy and logged != done else ""

@@ -11,18 +11,18 @@ from msgspec import Meta, Struct
 from ..cni import AttachmentKey
 from .errors import MalformedRow
 
-# Since 1970, or since boot. No calendar goes further: netloom does not write such a time.
+# Since 1970, or since boot. netloom writes no time beyond the range of a calendar.
 Seconds: TypeAlias = Annotated[float, Meta(gt=-1e11, lt=1e11)]
 State: TypeAlias = Literal["pending", "committed", "deleting"]
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """One interface of one container on one network, and all that is needed to take it away again.
+    """One interface of one container on one network, and all that is needed to remove it.
 
-    `rank` tells a namespace's interfaces apart; the first has 0. `netns_cookie` is known when it is
-    committed: a namespace that has the inode of one that is gone has another. `created` counts seconds
-    since boot, which no clock's jump changes; `created_at` is for people. `mode` is the name of the mode that
-    made the plan; this version may not know it. Its addresses are unique in `address_scope`.
+    `rank` numbers a namespace's interfaces from 0. `netns_cookie` is known once the attachment is committed:
+    a new namespace that reuses an inode has another cookie. `created` counts seconds since boot, which a
+    change of the clock does not affect; `created_at` is for people. `mode` names the mode that made the plan;
+    this version may not know it. The attachment's addresses are unique in `address_scope`.
     """
 
     id: int = 0
@@ -54,7 +54,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 class Port(Struct, frozen=True, kw_only=True):
-    """A port of the host, and where it leads to. A `host_ip` of zeros stands for all of its family."""
+    """A host port and its target. A `host_ip` of zeros stands for all addresses of its family."""
 
     protocol: str
     host_port: int
@@ -64,7 +64,7 @@ class Port(Struct, frozen=True, kw_only=True):
 
 
 class AttachmentPlace(Struct, frozen=True, array_like=True):
-    """Where an attachment is: what is needed to see whether it is still there."""
+    """Where an attachment is: what is needed to check whether it still exists."""
 
     id: int
     key: AttachmentKey
@@ -76,15 +76,14 @@ class AttachmentPlace(Struct, frozen=True, array_like=True):
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """One verb, as it went; or what the agent did by itself, whose verbs are `EVENTS`.
+    """One verb and its outcome, or an action of the agent itself, whose verbs are `EVENTS`.
 
-    `phases` and `duration` are milliseconds; `code` is 0 if it succeeded. `caller` is the process that ran
-    the plugin, `details` what is worth knowing of an event, `trace` the caller's trace context.
+    `phases` and `duration` are milliseconds; `code` is 0 on success. `caller` is the process that ran the
+    plugin, `details` describes an event, `trace` is the caller's trace context.
 
-    A line may be all that is left of what it is about: those before it are lost with an agent that was
-    killed, or dropped from a log that is full. So it says since when its attachment was there (`attached`),
-    and the START after an agent that did not shut down cleanly has that one's last heartbeat. `reason` is
-    why an agent began or ended.
+    A row may be the only one about its subject: earlier rows are lost when an agent is killed, or dropped
+    from a full log. So it says since when its attachment existed (`attached`), and the START after an unclean
+    shutdown has the last heartbeat of the agent before. `reason` is why an agent started or stopped.
     """
 
     id: int = 0
@@ -109,8 +108,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     reason: Literal["", "handover", "reboot"] = ""
 
 
-# An agent started and stopped, repaired an attachment, laid its table down, released attachments whose
-# containers are gone, replayed a queued DEL, undid what was unfinished, restored a network's file.
+# An agent started, stopped, repaired an attachment, installed its table, released attachments of deleted
+# containers, replayed a queued DEL, undid unfinished work, restored a network's file.
 EVENTS = ("START", "STOP", "REPAIR", "TABLE", "RELEASE", "REPLAY", "UNDO", "RESTORE")
 
 
@@ -118,10 +117,10 @@ T = TypeVar("T")
 
 
 def typed(values: Any, kind: type[T]) -> T:
-    """The values, checked to be of this type. Raises `MalformedRow`.
+    """Returns the values, checked to be of this type. Raises `MalformedRow`.
 
-    From a damaged file, SQLite returns whatever its pages have, such as rows of another table. A reader must
-    not take a number for a name: the file is damaged, and the error says so.
+    From a damaged file, SQLite returns whatever its pages contain, such as rows of another table. A reader
+    must not take a number for a name; the error says that the file is damaged.
 
     >>> typed([(1, "eth0")], list[tuple[int, str]])
     [(1, 'eth0')]
@@ -133,6 +132,6 @@ def typed(values: Any, kind: type[T]) -> T:
 
 
 def seconds(value: object) -> float:
-    """The same for a time. netloom writes none that no calendar has."""
+    """Checks a time in the same way: netloom writes no time beyond the range of a calendar."""
     found: float = typed(value, Seconds)
     return found

@@ -1,8 +1,8 @@
 """Rollback of a journal that a successor migrated to another schema before it failed.
 
-The successor kept a copy before it changed anything. If we cannot read the new schema, the copy takes the
-journal's place, in one transaction. The successor may have answered some DELs meanwhile: attachments that are
-in the copy and no longer in the journal are marked as deleting, so that the agent removes them.
+The successor kept a copy before it migrated the journal. If this version cannot read the new schema, the copy
+replaces the journal in one transaction. The successor may have answered DELs meanwhile: attachments that are
+in the copy but no longer in the journal are marked as deleting, so that the agent removes them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _MARK = "UPDATE attachment SET state = 'deleting' WHERE network = ? AND containe
 
 
 def roll_back(path: str, version: int) -> None:
-    """The caller holds the journal, which had the schema `version` when it was given away.
+    """Rolls back if needed. The caller holds the journal, which had the schema `version` when it was handed
+    over.
 
-    What can be read stays as it is. Raises `NewerSchema` if there is no copy, and `Unwritable`.
+    A journal that can be read stays unchanged. Raises `NewerSchema` if there is no copy, and `Unwritable`.
     """
     try:
         require_database(path)
@@ -48,7 +49,7 @@ def roll_back(path: str, version: int) -> None:
     except sqlite3.DatabaseError as cause:
         raise explained(path, cause) from None
     failpoint("migration.undone")
-    log.warning("the journal got a schema that this version cannot read; rolled back to %s", copy)
+    log.warning("the journal has a schema that this version cannot read; rolled back to %s", copy)
 
 
 def _put(copy: str, journal: sqlite3.Connection) -> None:
@@ -60,7 +61,7 @@ def _put(copy: str, journal: sqlite3.Connection) -> None:
 
 
 def _keys_of(journal: sqlite3.Connection, before: sqlite3.Connection) -> set[tuple[str, str, str]]:
-    """The keys in an unknown schema: if we cannot read them, no attachment counts as gone."""
+    """Returns the keys in an unknown schema. If the keys cannot be read, no attachment counts as deleted."""
     try:
         return set(journal.execute(_KEYS))
     except sqlite3.OperationalError:

@@ -1,7 +1,7 @@
 """The journal's tables, and how an older file becomes a newer one.
 
-A migration is the step from the version before it. A file of a version that we do not know is left
-exactly as it is, unless it says itself that we can work with it: who writes it knows more than we do.
+A migration is the step from the version before it. A file of an unknown version is not changed, unless the
+file says that this version can work with it: the newer version that wrote it decides that.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ CREATE TABLE operation (
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
 
-# The number of a namespace's inode is given again as soon as it is gone, its cookie never. 0: not known.
+# The kernel reuses the inode number of a deleted namespace, but never its cookie. 0: unknown.
 _COOKIE = "ALTER TABLE attachment ADD COLUMN netns_cookie INTEGER NOT NULL DEFAULT 0;"
 
-# Of the host, and where it leads to. An address of zeros is all of its family's.
+# Host ports and their targets. A host address of zeros stands for its whole family.
 _PORTS = """
 CREATE TABLE port (
     protocol TEXT NOT NULL,
@@ -95,14 +95,14 @@ CREATE TABLE port (
 CREATE INDEX port_by_attachment ON port (attachment);
 """
 
-# Who asked, for what, and what came of it. Addresses are a JSON list.
+# The caller, what it asked for, and the result. Addresses are a JSON list.
 _OPERATIONS = "".join(
     f"ALTER TABLE operation ADD COLUMN {name} TEXT NOT NULL DEFAULT '';"
     for name in ("caller", "netns", "namespace", "pod", "addresses", "trace", "details")
 )
 
-# Since when an attachment was there; the last heartbeat of the agent before, if that did not shut down
-# cleanly; why an agent began or ended. All of it was in the details before, as text for people.
+# When an attachment was created; the last heartbeat of the agent before, after an unclean shutdown; why an
+# agent started or stopped. Before this step, all of it was text for people in the details.
 _MOMENT = "CAST(strftime('%s', substr({0}, 1, 19)) AS REAL) + CAST('0' || substr({0}, 20, 7) AS REAL)"
 _SINCE = _MOMENT.format("substr(details, 16, 27)")
 _LAST = _MOMENT.format("substr(details, -27)")
@@ -126,9 +126,9 @@ _OPERATION_FACTS = (
     )
 )
 
-# How packets of an attachment move, and in what its addresses are unique. Before this step there was one
-# mode and one scope. An older netloom writes neither, and means these two;
-# it joins both tables and says `scope` for the address, so that the column here has another name.
+# How packets of an attachment move, and in what scope its addresses are unique. Before this step there was
+# one mode and one scope. An older netloom writes neither column and means these two values; it joins both
+# tables and says `scope` for the address's column, so that the column here needs another name.
 _MODES = (
     "ALTER TABLE attachment ADD COLUMN mode TEXT NOT NULL DEFAULT 'routed';"
     "ALTER TABLE attachment ADD COLUMN address_scope TEXT NOT NULL DEFAULT 'main';"
@@ -138,9 +138,10 @@ _MODES = (
 
 
 class Migration(NamedTuple):
-    """A step, and the lowest version whose netloom can still work with a file that has taken it.
+    """A step, and the lowest version that can still work with a file that has taken it.
 
-    A column with a default harms no older one; a table whose rows have to be kept with others' does.
+    A new column with a default is safe for older versions. A table that must stay consistent with others is
+    not.
     """
 
     script: str
@@ -161,36 +162,36 @@ _READABLE_BY = "readable_by"
 
 
 def require_known(connection: sqlite3.Connection, path: str) -> int:
-    """The file's version. Reads only."""
+    """Returns the schema version of the file, without changing it. Raises `JournalError` if unknown."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables and application != APPLICATION_ID:
-        raise Damaged(f"{path} is a database, but no journal of netloom; it was left alone")
+        raise Damaged(f"{path} is an SQLite database, but not a netloom journal; it was not changed")
     if version > VERSION and _readable_by(connection, version) > VERSION:
         raise NewerSchema(
-            f"{path} has schema {version}, and this netloom knows up to {VERSION}: a later version wrote it; "
-            f"run that one{_way_back(path)}, or give another state directory. Nothing was changed"
+            f"{path} has schema {version}, which a later netloom wrote; this one reads up to {VERSION}. "
+            f"Nothing was changed: run the later version{_way_back(path)}, or use another state directory"
         )
     return int(version)
 
 
 def _way_back(path: str) -> str:
     known = [it for it in backup.kept(path) if backup.schema_of(it) <= VERSION]
-    return f", or go back to how it was before: `netloom journal restore {known[-1]}`" if known else ""
+    return f", or restore the copy from before: `netloom journal restore {known[-1]}`" if known else ""
 
 
 def _readable_by(connection: sqlite3.Connection, version: int) -> int:
-    """The schema that the file says it has."""
+    """Returns the schema that the file declares as sufficient."""
     try:
         row = connection.execute("SELECT value FROM fact WHERE name = ?", (_READABLE_BY,)).fetchone()
-    except sqlite3.OperationalError:  # it may have other tables
+    except sqlite3.OperationalError:  # this file may have other tables
         row = None
     return int(row[0]) if row is not None and row[0].isdecimal() else version
 
 
 def migrate(connection: sqlite3.Connection, version: int, until: int = VERSION) -> None:
-    """Each step is whole or did not happen."""
+    """Runs the steps, each as one transaction."""
     for number in range(version, until):
         step = MIGRATIONS[number]
         connection.executescript(

@@ -1,4 +1,4 @@
-"""Finds in the journal what people name: containers, pods, namespaces, also of attachments that are gone.
+"""Finds containers, pods and namespaces in the journal by name, including those of deleted attachments.
 
 `Ledger` has what an ADD needs. These functions search whole tables, for commands only.
 """
@@ -16,17 +16,17 @@ from .ledger import Ledger
 from .records import seconds, typed
 
 _NAMES = "network, container_id, ifname, namespace, pod, netns"
-# Each has names of its own of what it is about; a row of either may be all that is known.
+# Each table has its own names for its subject; a row of either may be the only one.
 _TABLES = ("attachment", "operation")
-# What an agent may write down before its START: that it finished what the one before it did not.
+# What an agent may log before its START: that it finished unfinished work of the agent before.
 _BEFORE_START = frozenset({"UNDO", "REPLAY"})
-# The fact that has the gaps of the log, and how many of them.
+# The fact that holds the gaps of the log, and how many gaps it keeps.
 _GAP = "operations_lost"
 _GAPS = 10
 
 
 class Named(NamedTuple):
-    """An attachment that is or was there, with every name that a user may give it."""
+    """An attachment that exists or existed, with every name that a user may give it."""
 
     network: str
     container_id: str
@@ -41,9 +41,9 @@ class Named(NamedTuple):
 
 
 def named(ledger: Ledger, word: str, netns: Sequence[str] = (), *, log: bool = True) -> list[Named]:
-    """What has a word as its pod, its namespace's path, or the beginning of its container's ID.
+    """Returns what matches a word by pod, namespace path or beginning of the container ID, the latest last.
 
-    The latest last. Without `log`, of attachments that are there alone.
+    Without `log`, searches existing attachments only.
     """
     places = ", ".join("?" * len(netns))
     condition = f"pod = ? OR netns IN ({places}) OR substr(container_id, 1, ?) = ?"
@@ -55,25 +55,27 @@ def of_pod(ledger: Ledger, namespace: str, pod: str, *, log: bool = True) -> lis
 
 
 def of_key(ledger: Ledger, network: str, container: str, ifname: str, *, log: bool = True) -> list[Named]:
-    """By a key whose container may be cut short."""
+    """Returns what matches a key whose container ID may be cut short."""
     condition = "network = ? AND ifname = ? AND substr(container_id, 1, ?) = ?"
     return _listed(ledger, condition, (network, ifname, len(container), container), log)
 
 
 def keys(ledger: Ledger) -> list[AttachmentKey]:
-    """Of all that the log has."""
+    """Returns every key in the log."""
     query = "SELECT DISTINCT network, container_id, ifname FROM operation WHERE container_id != ''"
     return typed(ledger.connection.execute(query).fetchall(), list[AttachmentKey])
 
 
 def networks_attached(ledger: Ledger) -> Counter[str]:
-    """How many attachments each network has; one that has none is not among them."""
+    """Counts the attachments of each network; networks without attachments are left out."""
     rows = ledger.connection.execute("SELECT network, count(*) FROM attachment GROUP BY network").fetchall()
     return Counter(dict(typed(rows, list[tuple[str, int]])))
 
 
 def alike(ledger: Ledger, word: str) -> list[Named]:
-    """What has a name that begins like a word, the latest first: of those, one may have been meant."""
+    """Returns what has a name that begins like a word, the latest first: the user may have meant one of
+    these.
+    """
     beginning = word.rpartition("/")[2]
     condition = "substr(container_id, 1, 4) = ? OR substr(pod, 1, 2) = ? OR namespace = ? OR instr(netns, ?)"
     values = (beginning[:4], beginning[:2], word.partition("/")[0], f"/{beginning[:2]}")
@@ -81,7 +83,7 @@ def alike(ledger: Ledger, word: str) -> list[Named]:
 
 
 def _listed(ledger: Ledger, condition: str, values: Sequence[object], log: bool) -> list[Named]:
-    """A word with bytes that are no text names nothing: the journal has only text."""
+    """Runs a search. A word with bytes that are not text matches nothing: the journal holds only text."""
     if not all(_is_text(it) for it in values):
         return []
     found: dict[Named, None] = {}
@@ -101,16 +103,16 @@ def _is_text(value: object) -> bool:
 
 
 def first_logged(ledger: Ledger) -> float | None:
-    """When the log begins: of what was before, nothing is known."""
+    """Returns when the log begins; nothing is known of earlier operations."""
     row = ledger.connection.execute("SELECT started FROM operation ORDER BY id LIMIT 1").fetchone()
     return None if row is None else seconds(row[0])
 
 
 class AgentOutage(NamedTuple):
-    """A time without an agent. Without `ended`, it may last.
+    """A time without an agent. If `ended` is None, it may continue.
 
-    `began` is when the agent stopped; or, of one that was killed, its last sign of life: it ended at some
-    time between that and `ended`.
+    `began` is when the agent stopped. For a killed agent, it is its last sign of life: the agent ended
+    between that and `ended`.
     """
 
     began: float
@@ -119,14 +121,14 @@ class AgentOutage(NamedTuple):
 
 
 def outages(ledger: Ledger, *, is_down: bool = False) -> list[AgentOutage]:
-    """As far as the log goes back, the oldest first. One that was killed has written down no end.
+    """Returns the outages that the log covers, the oldest first. A killed agent has not logged its end.
 
-    A handover is no outage: its requests waited, and were answered. `is_down`: no agent runs now, which the
-    log cannot know, so that the last outage still lasts.
+    A handover is no outage: its requests waited and were answered. `is_down`: no agent runs now. The log
+    cannot know that, so the caller says whether the last outage continues.
     """
     found: list[AgentOutage] = []
     stopped: float | None = None
-    is_seamless = True  # so that nothing is claimed of the time before the log
+    is_seamless = True  # so that no outage is reported for the time before the log
     for it in ledger.operations_of_node("START", "STOP"):
         if it.verb == "STOP":
             is_seamless = it.reason == "handover"
@@ -146,7 +148,7 @@ def outages(ledger: Ledger, *, is_down: bool = False) -> list[AgentOutage]:
 
 
 class Gap(NamedTuple):
-    """Operations that are in no log, since the disk did not take them."""
+    """Operations that are missing from the log because the disk failed."""
 
     operations: int
     began: float
@@ -154,7 +156,7 @@ class Gap(NamedTuple):
 
 
 def note_gap(ledger: Ledger, count: int, began: float, ended: float) -> None:
-    """Of many gaps, the latest are known."""
+    """Records a gap. Only the latest gaps are kept."""
     found = [*gaps(ledger), Gap(count, began, ended)][-_GAPS:]
     ledger.set_fact(_GAP, msgspec.json.encode(found).decode())
 
@@ -167,14 +169,14 @@ def gaps(ledger: Ledger) -> list[Gap]:
 
 
 def ended_uncleanly(ledger: Ledger) -> bool:
-    """Whether the last agent that began has not written down that it ends."""
+    """Says whether the last agent that started has not logged its end."""
     query = "SELECT verb FROM operation WHERE verb IN ('START', 'STOP') ORDER BY id DESC LIMIT 1"
     row = ledger.connection.execute(query).fetchone()
     return row is not None and row[0] == "START"
 
 
 def _last_before(ledger: Ledger, number: int) -> float | None:
-    """When the operation ended whose line is before one, and is surely of an agent before it."""
+    """Returns the end of the last operation before a row that certainly belongs to an earlier agent."""
     query = "SELECT verb, started + duration / 1000 FROM operation WHERE id < ? ORDER BY id DESC"
     rows = ledger.connection.execute(query, (number,))
     return next((seconds(ended) for verb, ended in rows if verb not in _BEFORE_START), None)

@@ -1,6 +1,7 @@
-"""Whether a journal is sound: its file, its tables, what they say of each other, and what is in their rows.
+"""Checks that a journal is sound: its file, its tables, the references between them, and the values of their
+rows.
 
-Reads only. What is found here is wrong whatever the kernel has; that both agree is the audit's part.
+It only reads. Faults found here do not depend on the kernel; the audit compares the journal with the kernel.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from ..kernel import InvalidPlan, Plan
 from . import schema
 from .errors import Damaged, reason
 
-# Of the file, of tables and columns, of rows that name others, of attachments, and of what they hold.
+# About the file, tables and columns, references between rows, attachments, and the values in them.
 Kind: TypeAlias = Literal["file", "tables", "reference", "addressless", "plan", "result", "operation"]
 
 _AT_MOST = 100
-# Those that `records.Seconds` bounds.
+# The columns that `records.Seconds` bounds.
 _TIMES = (
     ("attachment", "created"), ("attachment", "created_at"), ("operation", "started"),
     ("operation", "duration"), ("address", "allocated"), ("address", "released"),
@@ -28,7 +29,7 @@ _TIMES = (
 
 
 class Fault(NamedTuple):
-    """`subject` is the attachment, the table or the row that it is about."""
+    """`subject` is the attachment, table or row of the fault."""
 
     kind: Kind
     text: str
@@ -36,9 +37,9 @@ class Fault(NamedTuple):
 
 
 def faults(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
-    """A file that SQLite cannot read any further ends it: the last one says so."""
+    """Yields the faults. When SQLite cannot read further, the last fault says so."""
     if version == 0:
-        yield Fault("tables", "there are no tables in it: no agent has begun with it yet")
+        yield Fault("tables", "it has no tables: no agent has used it yet")
         return
     try:
         checked = connection.execute(f"PRAGMA integrity_check({_AT_MOST})")
@@ -49,35 +50,35 @@ def faults(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
         missing = list(_missing(connection, version))
         yield from missing
         if broken or missing:
-            return  # what rows say would be guesses
+            return  # values read from damaged tables would be guesses
         yield from _of_times(connection)
         yield from _dangling(connection)
         yield from _of_attachments(connection)
         yield from _of_operations(connection)
     except sqlite3.DatabaseError as cause:
-        yield Fault("file", f"it cannot be read: {reason(cause)}")
+        yield Fault("file", f"cannot read it: {reason(cause)}")
 
 
 def require_whole(connection: sqlite3.Connection, path: str) -> None:
-    """Every page is read. Raises `Damaged`, or `sqlite3.DatabaseError` where SQLite gives up."""
+    """Reads every page. Raises `Damaged`, or `sqlite3.DatabaseError` where SQLite stops."""
     (text,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if text != "ok":
         raise Damaged(f"{path} is damaged: some of its pages are corrupt")
 
 
 def _missing(connection: sqlite3.Connection, version: int) -> Iterator[Fault]:
-    """Tables and columns; a later version may have more."""
+    """Yields missing tables and columns; a later version may have more."""
     expected = sqlite3.connect(":memory:", isolation_level=None)
     try:
         schema.migrate(expected, 0, min(version, schema.VERSION))
         for table in tables(expected):
             there = columns(connection, table)
             if not there:
-                yield Fault("tables", "there is no such table", table)
+                yield Fault("tables", "the table is missing", table)
                 continue
             for name in columns(expected, table):
                 if name not in there:
-                    yield Fault("tables", f"there is no column {name}", table)
+                    yield Fault("tables", f"the column {name} is missing", table)
     finally:
         expected.close()
 
@@ -88,7 +89,7 @@ def tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
-    """Each one's type, in their order."""
+    """Returns the type of each column, in their order."""
     return {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
@@ -97,12 +98,12 @@ def _of_times(connection: sqlite3.Connection) -> Iterator[Fault]:
         query = f"SELECT count(*) FROM {table} WHERE NOT ({column} > -1e11 AND {column} < 1e11)"
         (count,) = connection.execute(query).fetchone()
         if count:
-            yield Fault("file", f"{column} is a time that no calendar has, in {count} of its rows", table)
+            yield Fault("file", f"{column} is not a valid time in {count} of its rows", table)
 
 
 def _dangling(connection: sqlite3.Connection) -> Iterator[Fault]:
     for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check"):
-        yield Fault("reference", f"a row names a row of {parent} that is not there", table)
+        yield Fault("reference", f"a row refers to a row of {parent} that is not there", table)
     query = (
         "SELECT network, container_id, ifname FROM attachment "
         "WHERE id NOT IN (SELECT attachment FROM address WHERE attachment IS NOT NULL)"
@@ -122,7 +123,7 @@ def _of_attachments(connection: sqlite3.Connection) -> Iterator[Fault]:
         try:
             decode_result(result)
         except CNIError as error:
-            yield Fault("result", f"not a result: {error}", key)
+            yield Fault("result", f"its result is invalid: {error}", key)
 
 
 def _of_operations(connection: sqlite3.Connection) -> Iterator[Fault]:
@@ -130,4 +131,4 @@ def _of_operations(connection: sqlite3.Connection) -> Iterator[Fault]:
         try:
             msgspec.json.decode(phases, type=dict[str, float])
         except msgspec.MsgspecError as error:
-            yield Fault("operation", f"its phases cannot be read: {error}", f"operation {number}")
+            yield Fault("operation", f"cannot read its phases: {error}", f"operation {number}")

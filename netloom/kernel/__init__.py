@@ -1,11 +1,11 @@
-"""Linux as objects that can be applied, checked and removed.
+"""Kernel objects of Linux that can be applied, checked and removed.
 
 >>> from netloom.kernel import Bridge, Namespace, Plan, Scope, Up, apply, check, remove
 >>> plan = Plan((Bridge("nl0", mac="02:00:00:00:00:01"), Up("nl0")))
 
-One mechanism stands behind every change that netloom makes to the kernel: a plan of frozen
-objects. `apply` makes it so or leaves everything as it was, `check` lists what differs, `remove`
-takes it away. `netlink` is the wire below, `Dataplane` the thread that does it for an agent.
+netloom makes every change to the kernel by a plan, a list of frozen objects. `apply` creates all of them or
+changes nothing, `check` lists what differs, `remove` deletes them. `netlink` is the wire format below;
+`Dataplane` is the thread that does this for an agent.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""Forgetting tracked connections.
+"""Deletes tracked connections.
 
-The kernel decides about address translation and rules for the first packet of a connection only. When an
-address goes, or a port is mapped elsewhere, the entries that still name it would send the packets of living
-flows, UDP above all, to an address without a container, or to the next owner of the address.
+The kernel decides about address translation and rules only for the first packet of a connection. When an
+address is released, or a port is mapped elsewhere, the old entries would send packets of live flows, UDP
+above all, to an address without a container, or to the next owner of the address.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from .namespace import Namespace
 from .netlink import conntrack
 from .netlink.connection import NetlinkConnection
 
-# What a kernel says that has netfilter, but no ctnetlink: the request's subsystem is unknown to it.
+# The answer of a kernel that has netfilter but no ctnetlink: it does not know the request's subsystem.
 _UNKNOWN = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
-# What it says to a socket of a protocol that it does not have.
+# The answer to opening a socket of a protocol that the kernel does not have.
 _NO_PROTOCOL = frozenset({errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT})
 
-# A filtered dump walks the kernel's whole table, too: 9 ms through the usual 262,144 buckets, 20 ms with
-# 100,000 entries in them. To be told all of them takes 3 us an entry on top of one such walk. Each walk
-# keeps a processor from its packets while it lasts, hence rather too few than too many.
+# A filtered dump walks the kernel's whole table as well: 9 ms for the usual 262,144 buckets, 20 ms with
+# 100,000 entries in them. Receiving all entries takes 3 us per entry on top of one such walk. A walk keeps a
+# processor from handling packets while it lasts, hence rather too few walks than too many.
 _ENTRIES_WORTH_A_WALK, _MOST_WALKS = 4096, 8
 
 
 def forget(
     namespace: Namespace, address: str, *, protocol: int | None = None, port: int | None = None
 ) -> int:
-    """Deletes the tracked connections in which an address takes part; says how many.
+    """Deletes the tracked connections that involve an address; returns how many.
 
-    It takes part as source or destination, before or after translation. `protocol` is its number,
-    as in `socket.IPPROTO_UDP`; `port` is the one that the connection was made to, before translation.
+    An address is involved as source or destination, before or after translation. `protocol` is its number, as
+    in `socket.IPPROTO_UDP`; `port` is the destination port before translation.
     """
     family, packed = _parsed(address)
     connection = _connection(namespace)
@@ -53,7 +53,7 @@ def forget_to_ports(
     ports: Collection[tuple[int, int]],
     stale: Callable[[conntrack.ConntrackEntry], bool],
 ) -> int:
-    """Deletes the tracked connections made to any of the ports that `stale` says are; says how many.
+    """Deletes the tracked connections to any of the ports for which `stale` is true; returns how many.
 
     A port is a protocol's number and the destination port before translation. `family` is
     `socket.AF_INET` or `socket.AF_INET6`. Where a connection is sent by translation, its entry's
@@ -68,7 +68,7 @@ def forget_from_ports(
     ports: Collection[tuple[int, int]],
     stale: Callable[[conntrack.ConntrackEntry], bool],
 ) -> int:
-    """The same of connections made from any of the ports, as a late answer seems to be."""
+    """Deletes connections from any of the ports likewise; a late answer looks like such a connection."""
     return _forget_by_ports(namespace, family, ports, stale, conntrack.made_from, _made_from)
 
 
@@ -80,7 +80,7 @@ def _forget_by_ports(
     request: Callable[[int, int, int], bytes],
     among: Callable[[list[bytes], frozenset[tuple[int, int]]], Iterator[conntrack.ConntrackEntry]],
 ) -> int:
-    """`request` asks the kernel for those of a port, and `among` finds them in what it tells."""
+    """`request` builds the query for the entries of a port, and `among` finds them in the answer."""
     wanted = _checked(family, ports)
     if not wanted:
         return 0
@@ -90,7 +90,7 @@ def _forget_by_ports(
 
 
 def forget_translated_to(namespace: Namespace, family: int, addresses: Collection[bytes]) -> int:
-    """Deletes the tracked connections that translation sends to one of the addresses; says how many."""
+    """Deletes the tracked connections that translation sends to one of the addresses; returns how many."""
     connection = _connection(namespace)
     if not addresses or _tracked(connection) == 0:
         return 0
@@ -111,7 +111,7 @@ def _checked(family: int, ports: Collection[tuple[int, int]]) -> frozenset[tuple
 
 
 def _candidates(connection: NetlinkConnection, family: int, filters: Iterable[bytes]) -> list[bytes]:
-    """What may be connections that pass a filter, in the way that is cheapest with so many entries."""
+    """Returns the entries that may pass a filter, in the cheapest way for the number of entries."""
     tracked = _tracked(connection)
     if tracked == 0:
         return []
@@ -133,14 +133,14 @@ def _tracked(connection: NetlinkConnection) -> int:
             raise _unsupported() from refused
         raise refused.during("count tracked connections") from None
     if told is None:
-        raise Malformed("the kernel does not say how many connections it tracks")
+        raise Malformed("the kernel did not return the number of tracked connections")
     return conntrack.counted(told)
 
 
 def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.ConntrackEntry]:
     for payload in told:
-        glimpsed = conntrack.glimpse(payload)
-        if glimpsed is None or glimpsed in ports:
+        found = conntrack.decode_port(payload)
+        if found is None or found in ports:
             entry = conntrack.decode(payload)
             if (entry.original.protocol, entry.original.destination_port) in ports:
                 yield entry
@@ -156,7 +156,7 @@ def _parsed(address: str) -> tuple[int, bytes]:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        raise InvalidObject(f"{address!r} is no IP address") from None
+        raise InvalidObject(f"{address!r} is not an IP address") from None
     return (socket.AF_INET if parsed.version == 4 else socket.AF_INET6), parsed.packed
 
 
@@ -170,9 +170,9 @@ def _connection(namespace: Namespace) -> NetlinkConnection:
 
 
 def _listed(connection: NetlinkConnection, family: int, packed: bytes) -> list[conntrack.ConntrackEntry]:
-    """The entries that may be meant: those with the address's bytes anywhere in them.
+    """Returns the candidates: the entries with the address's bytes anywhere in them.
 
-    Decoding is what a large table costs, and nearly all of it is about others.
+    Decoding dominates the time for a large table, and nearly all of its entries are about other addresses.
     """
     return [conntrack.decode(payload) for payload in _dumped(connection, family) if packed in payload]
 
@@ -197,7 +197,7 @@ def _delete(connection: NetlinkConnection, entry: conntrack.ConntrackEntry, whic
     except Refused as refused:
         if refused.errno in ABSENT:
             return False
-        raise refused.during(f"forget a connection {which}") from None
+        raise refused.during(f"delete the tracked connection {which}") from None
     return True
 
 

@@ -1,12 +1,10 @@
-"""One thread that does all changes to the kernel, for everybody else.
+"""One thread that makes all changes to the kernel for its whole process.
 
-RTNL serialises every change, so more workers would only wait for each other. What is asked waits
-in one queue with a bound and a deadline for each request; adding and removing take turns, so that
-a flood of one never shuts the other out. Links are removed by reapers, and the thread goes on
-with other requests until they are gone.
+RTNL serialises every change, so more threads would only wait for each other. Requests wait in one bounded
+queue, each with a deadline. Adding and removing alternate, so that a flood of one never blocks the other.
+Reapers remove links, and the thread continues with other requests until the links are deleted.
 
-Requests can be awaited on an event loop, whose thread never touches the kernel, or waited for with
-`result` anywhere else.
+An event loop awaits a request, and its thread never touches the kernel. Other threads wait with `result`.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ T = TypeVar("T")
 Lane: TypeAlias = Literal["add", "remove", "resumed"]
 
 DEFAULT_TIMEOUT = 10.0
-# What failed is taken back even though its own time is over.
+# Time to roll back a failed request, even after its deadline.
 _UNDO_PATIENCE = 10.0
 
 
@@ -40,20 +38,20 @@ def _none(_: Namespace) -> Iterable[NftChain | NftElement]:
     return ()
 
 
-# Asked on the dataplane's thread, with the host's namespace.
+# Called on the dataplane's thread, with the host's namespace.
 Contents: TypeAlias = Callable[[Namespace], Iterable[NftChain | NftElement]]
 
 
 class DataplaneRequest(Future[T]):
-    """A request's answer: `await` it, or ask for its `result`.
+    """The answer to a request: `await` it, or call its `result`.
 
-    A task that is cancelled while it awaits gives the request up: if it waits, it is never begun;
-    if it was being applied, or just had been, what it made is taken back.
+    A task that is cancelled while it awaits gives the request up. A request that still waits is never begun.
+    A request that was being applied, or just had been, is rolled back.
     """
 
     _dataplane: Dataplane
     _job: _DataplaneJob
-    # Of the namespace to which something is added: known when it was begun.
+    # The cookie of the attachment's namespace, known once the request was begun.
     netns_cookie = 0
 
     def give_up(self) -> None:
@@ -79,7 +77,7 @@ class DataplaneRequest(Future[T]):
 
 
 class _DataplaneJob:
-    """A request on its way: `steps` once it was begun, `failure` if a link would not go."""
+    """A request in progress: `steps` once it was begun, `failure` if a link could not be deleted."""
 
     def __init__(
         self,
@@ -96,13 +94,13 @@ class _DataplaneJob:
         self.steps: Steps[Any] | None = None
         self.failure: KernelError | None = None
         self.given_up = False
-        # What was made, until the caller has been told.
+        # What was created, until the caller has received the answer.
         self.applied: AppliedPlan | None = None
 
     def impatience(self) -> str:
         if self.given_up:
-            return "it was given up"
-        return "its time was over" if time.monotonic() >= self.deadline else ""
+            return "the caller gave it up"
+        return "its deadline passed" if time.monotonic() >= self.deadline else ""
 
 
 class Dataplane:
@@ -116,13 +114,13 @@ class Dataplane:
         reapers: int = 16,
         receive_buffer: int | None = None,
     ) -> None:
-        """`limit` bounds how many requests of each lane may be under way at a time.
+        """`limit` bounds the requests of each lane that may be in progress.
 
-        Every request with a namespace holds a descriptor until its result was taken. A reaper waits 16 ms for
+        Every request with a namespace holds a descriptor until its result is taken. A reaper waits 16 ms for
         the kernel, and removals come every 1.5 ms when many attachments are deleted.
         """
         self.limit = limit
-        # How many requests the thread has ended, and not the clock: as long as it grows, it is at work.
+        # How many requests the thread has ended, not counting deadlines: while it grows, the thread works.
         self.ended = 0
         self._lanes: dict[Lane, deque[_DataplaneJob]] = {
             "resumed": deque(),
@@ -131,7 +129,7 @@ class Dataplane:
         }
         self._turns: deque[Lane] = deque(self._lanes)
         self._accepted: dict[Lane, int] = {"add": 0, "remove": 0}
-        # The lock itself is entered, never the conditions: only so can no signal leave it locked.
+        # The code enters the lock itself, never the conditions, so that no signal can leave it locked.
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._sooner = threading.Condition(self._lock)
@@ -144,7 +142,9 @@ class Dataplane:
         self._begin(reapers, receive_buffer)
 
     def _begin(self, reapers: int, receive_buffer: int | None) -> None:
-        """Opens what is needed on the thread that will use it: the caller's may be an event loop's."""
+        """Opens namespaces and connections on the thread that will use them: the caller's may run an event
+        loop.
+        """
         opened: Future[Reaper] = Future()
 
         def run() -> None:
@@ -190,7 +190,7 @@ class Dataplane:
     def apply(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> DataplaneRequest[list[Change]]:
-        """`netns` is the attachment's namespace; it may be closed as soon as this returns."""
+        """Applies a plan. The caller may close `netns`, the attachment's namespace, when this returns."""
         return self._accept("add", lambda scope, why: applying(plan, scope, why), netns, timeout)
 
     def check(
@@ -201,25 +201,25 @@ class Dataplane:
     def repair(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> DataplaneRequest[Repair]:
-        """Puts back what is missing. One that is given up is taken back, as an `apply` is."""
+        """Puts back what is missing. If the caller gives it up, it is rolled back like an `apply`."""
         return self._accept("add", lambda scope, why: repairing(plan, scope, why), netns, timeout)
 
     def reset(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> DataplaneRequest[Reset]:
-        """Sets right what is there and different. It is not taken back."""
+        """Corrects objects that exist but differ from the plan. It is not rolled back."""
         return self._accept("add", lambda scope, _: _at_once(lambda: reset(plan, scope)), netns, timeout)
 
     def remove(
         self, plan: Plan, netns: int | Namespace | None = None, *, timeout: float = DEFAULT_TIMEOUT
     ) -> DataplaneRequest[None]:
-        """Without a namespace, what was in it counts as gone with it."""
+        """Removes a plan. Without a namespace, the objects in it count as deleted with it."""
         return self._accept("remove", lambda scope, _: removing(plan, scope), netns, timeout)
 
     def remove_found(
         self, find: Callable[[Namespace], Plan], *, timeout: float = DEFAULT_TIMEOUT
     ) -> DataplaneRequest[None]:
-        """What is found on the host when its turn has come: nothing is made or removed in between."""
+        """Removes what `find` returns when the request runs; nothing else is changed in between."""
 
         def begin(scope: Scope, _: Impatience) -> Steps[None]:
             return removing(find(scope.host), scope)
@@ -229,10 +229,11 @@ class Dataplane:
     def lay_down(
         self, table: NftTable, contents: Contents = _none, *, timeout: float = DEFAULT_TIMEOUT
     ) -> DataplaneRequest[None]:
-        """The host's table with its contents, in place of the one that we had there. It is not taken back.
+        """Installs the host's table with its contents, in place of an earlier table of ours. It is not rolled
+        back.
 
-        What they are is asked when its turn has come: what was applied before is known by then, and what is
-        applied later finds the table.
+        The contents are asked for when the request runs: they then include all that was applied before, and
+        what is applied later finds the table.
         """
 
         def begin(scope: Scope, _: Impatience) -> Steps[None]:
@@ -242,33 +243,35 @@ class Dataplane:
         return self._accept("add", begin, None, timeout)
 
     def netfilter_port(self) -> DataplaneRequest[int]:
-        """The port of the connection that changes elements: a watcher of the rules can ignore its changes."""
+        """The port of the connection that changes elements, so that a watcher of the rules can ignore its
+        changes.
+        """
         return self._accept(
             "add", lambda scope, _: _at_once(lambda: scope.host.netfilter.port), None, DEFAULT_TIMEOUT
         )
 
     @property
     def under_way(self) -> int:
-        """How many requests wait or are being worked on."""
+        """Returns how many requests wait or run."""
         return sum(self._accepted.values())
 
     @property
     def lanes(self) -> dict[Lane, int]:
-        """The same, by lane; each may have up to `limit`."""
+        """Returns how many requests wait or run, by lane; each lane may have up to `limit`."""
         return dict(self._accepted)
 
     @property
     def losses(self) -> int:
-        """How often the kernel dropped notifications because we were too slow to read them."""
+        """Returns how often the kernel dropped notifications because netloom read them too slowly."""
         return self._reaper.losses
 
     def close(self) -> None:
-        """Takes no more requests, finishes those that it took, and ends its threads.
+        """Accepts no more requests, finishes the accepted ones, and ends its threads.
 
-        A second call waits for the first; one from a request's own callback only begins it.
+        A second call waits for the first. A call from a request's own callback only starts the end.
         """
         if os.getpid() != self._process:
-            return  # of a process that was forked off: the threads are its parent's
+            return  # in a forked process: the threads belong to its parent
         with self._lock:
             first, self._closing = not self._closing, True
             self._ready.notify()
@@ -301,7 +304,7 @@ class Dataplane:
                 if self._closing or os.getpid() != self._process:
                     raise Stopped("the dataplane has stopped")
                 if self._accepted[lane] >= self.limit:
-                    raise QueueFull(f"{self.limit} requests to {lane} are under way; nothing was done")
+                    raise QueueFull(f"{self.limit} requests to {lane} are in progress; nothing was done")
                 job = _DataplaneJob(lane, begin, copy, time.monotonic() + timeout)
                 job.request._dataplane, job.request._job = self, job
                 self._enqueue(job)
@@ -312,20 +315,20 @@ class Dataplane:
         return job.request
 
     def _enqueue(self, job: _DataplaneJob) -> None:
-        """The lock is held."""
+        """The caller holds the lock."""
         self._accepted[job.lane] += 1
         self._lanes[job.lane].append(job)
         self._ready.notify()
         if job.deadline < self._nearest:
             self._sooner.notify()
 
-    # The dataplane's own thread.
+    # The dataplane's thread.
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
             try:
                 self._advance(job)
-            except BaseException as error:  # such as of a callback that wants to end the program
+            except BaseException as error:  # for example from a callback that ends the program
                 self._finish(job, error)
 
     def _next(self) -> _DataplaneJob | None:
@@ -342,7 +345,7 @@ class Dataplane:
                 self._ready.wait()
 
     def _advance(self, job: _DataplaneJob) -> None:
-        """Goes on with a request until it is done, or has to wait for links to go."""
+        """Continues a request until it is done, or has to wait for links to be deleted."""
         try:
             if job.steps is None:
                 if not job.request.set_running_or_notify_cancel():
@@ -365,15 +368,17 @@ class Dataplane:
     def _begun(self, job: _DataplaneJob) -> Steps[Any]:
         why = job.impatience()
         if why:
-            raise KernelTimeout(f"the request waited in the queue until {why}; nothing was done")
+            raise KernelTimeout(f"the request was still queued when {why}; nothing was done")
         if job.lane == "add" and job.netns is not None:
             job.request.netns_cookie = job.netns.cookie
         return job.begin(Scope(self._host, job.netns), job.impatience)
 
     def _succeed(self, job: _DataplaneJob, answer: object) -> None:
-        """Either this or `_give_up` comes first, and decides: the caller is told, or it is rolled back."""
+        """Either this or `_give_up` comes first and decides: the caller gets the answer, or the request is
+        rolled back.
+        """
         if not isinstance(answer, AppliedPlan):
-            gave_up = KernelTimeout("the request was given up when it was done; it is not taken back")
+            gave_up = KernelTimeout("the request was given up after it was done; it is not rolled back")
             self._finish(job, gave_up if job.given_up else None, answer=answer)
             return
         with self._lock:
@@ -411,13 +416,13 @@ class Dataplane:
                 job.request.set_result(answer)
             else:
                 job.request.set_exception(error)
-        except BaseException:  # of a callback: it must not end our thread
+        except BaseException:  # a callback's exception must not end this thread
             return
 
-    # From any thread.
+    # Called from any thread.
 
     def _deliver(self, job: _DataplaneJob) -> None:
-        """The caller has its answer; from now on, what was made is its own."""
+        """The caller has its answer and now owns what was created."""
         with self._lock:
             job.applied, applied = None, job.applied
         if applied is not None and job.netns is not None:
@@ -431,7 +436,7 @@ class Dataplane:
             if applied is None:
                 return
             if not self._closing or self.under_way:
-                # It was done already, and the caller was not told: a request of our own removes it again.
+                # It was done before the caller got the answer: a request of our own rolls it back.
                 deadline = time.monotonic() + _UNDO_PATIENCE
                 undo = _DataplaneJob("remove", lambda *_: applied.undoing(), job.netns, deadline)
                 undo.request._dataplane, undo.request._job = self, undo
@@ -440,10 +445,10 @@ class Dataplane:
         if job.netns is not None:
             job.netns.close()
 
-    # The clock.
+    # The deadline thread.
 
     def _watch_deadlines(self) -> None:
-        """Requests that wait too long are answered in time, also while the thread is busy with another."""
+        """Answers requests that wait too long in time, even while the dataplane's thread is busy."""
         while True:
             with self._lock:
                 if self._closing and not self.under_way:
@@ -460,7 +465,7 @@ class Dataplane:
             for job in late:
                 if job.request.set_running_or_notify_cancel():
                     error = KernelTimeout(
-                        "the request waited in the queue until its time was over; nothing was done"
+                        "the request was still queued when its deadline passed; nothing was done"
                     )
                     self._finish(job, error)
                 else:
@@ -482,4 +487,4 @@ def _own_copy(netns: int | Namespace) -> Namespace:
 
 def _at_once(answer: Callable[[], T]) -> Steps[T]:
     return answer()
-    yield  # a generator, as the steps of other requests are
+    yield  # a generator, like the steps of other requests

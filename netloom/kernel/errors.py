@@ -1,7 +1,7 @@
-"""What can go wrong between us and the kernel, and the differences that `check` finds.
+"""What can go wrong with the kernel, and the differences that `check` finds.
 
-Every error says what was tried, on what, and what the kernel answered; netlink's extended
-acknowledgement (the kernel's own explanation) is part of the text where there is one.
+Every error says what was tried, on what, and what the kernel answered. If the kernel sent netlink's extended
+acknowledgement (its own explanation), the text includes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class Difference(Struct, frozen=True, omit_defaults=True):
-    """One thing that is not as planned. `object` names it as a plan's listing does.
+    """One difference from the plan. `object` names the object as a plan's listing does.
 
     >>> print(Difference("veth nl0", "different", "mtu", "1500", "1400"))
     veth nl0: mtu is 1400, not 1500
@@ -32,12 +32,12 @@ class Difference(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_of_peer(self) -> bool:
-        """Whether it is about the other end of a pair."""
+        """Says whether the difference is about the other end of a pair."""
         return self.field is not None and self.field.startswith("peer")
 
     @property
     def said(self) -> str:
-        """Without the object's name."""
+        """The difference as text, without the object's name."""
         return "missing" if self.what == "missing" else f"{self.field} is {self.found}, not {self.wanted}"
 
 
@@ -46,7 +46,7 @@ def missing(name: str) -> list[Difference]:
 
 
 def compare(name: str, *fields: tuple[str, object, object]) -> list[Difference]:
-    """The fields, each with what is wanted and what was found, that differ."""
+    """Returns a difference for each field whose wanted and found values differ."""
     return [
         Difference(name, "different", field, _shown(wanted), _shown(found))
         for field, wanted, found in fields
@@ -63,7 +63,7 @@ def _shown(value: object) -> str:
 
 
 class KernelError(Exception):
-    """The kernel refused, or what we were asked cannot be done with it."""
+    """The kernel refused a request, or the request is impossible."""
 
     def __init__(self, text: str, *, errno: int = 0) -> None:
         super().__init__(text)
@@ -71,7 +71,7 @@ class KernelError(Exception):
 
 
 class Refused(KernelError):
-    """A request came back with an error. `explanation` is the kernel's own, or empty."""
+    """A request was answered with an error. `explanation` is the kernel's own, or empty."""
 
     def __init__(self, errno: int, explanation: str = "", *, context: str = "") -> None:
         self.explanation = explanation
@@ -81,21 +81,23 @@ class Refused(KernelError):
         super().__init__(f"{context}: {text}" if context else text, errno=errno)
 
     def during(self, context: str) -> Refused:
-        """The same answer, with what was tried."""
+        """Returns the same error with the action that was tried."""
         whole = f"{context}: {self.context}" if self.context and self.context != context else context
         return Refused(self.errno, self.explanation, context=whole)
 
 
 class OutcomeUnknown(KernelError):
-    """The answer to a change was lost. It may have happened: ask the kernel before going on."""
+    """The answer to a change was lost, and the change may have happened: read the kernel's state before
+    continuing.
+    """
 
 
 class Malformed(KernelError):
-    """Bytes that are no netlink message, or an attribute of a size that its kind cannot have."""
+    """The bytes are not a netlink message, or an attribute has a size that its type cannot have."""
 
 
 class Unsupported(KernelError):
-    """The running kernel lacks a feature; `feature` names it as `netloom doctor` lists it."""
+    """The running kernel lacks a feature; `feature` names it as `netloom doctor` does."""
 
     def __init__(self, text: str, *, feature: str, errno: int = numbers.EOPNOTSUPP) -> None:
         super().__init__(text, errno=errno)
@@ -103,18 +105,18 @@ class Unsupported(KernelError):
 
 
 class Conflict(KernelError):
-    """Something is in the place of one of our objects and is not as it should be. It was left untouched."""
+    """Something else is in the place of one of our objects, or our object was changed. It was not touched."""
 
     def __init__(self, differences: Sequence[Difference]) -> None:
         super().__init__(
-            "not as planned, and left alone: " + "; ".join(map(str, differences)),
+            "differs from the plan and was not changed: " + "; ".join(map(str, differences)),
             errno=numbers.EEXIST,
         )
         self.differences = tuple(differences)
 
 
 class InvalidNamespace(KernelError):
-    """A path or descriptor that is no network namespace, or one that must not be used here."""
+    """A path or descriptor is not a network namespace, or is one that must not be used here."""
 
 
 class InvalidObject(KernelError, ValueError):
@@ -122,28 +124,28 @@ class InvalidObject(KernelError, ValueError):
 
 
 class InvalidPlan(KernelError):
-    """A plan that cannot be read, or that needs a namespace it was not given."""
+    """The plan cannot be read, or needs a namespace that was not given."""
 
 
 class SysctlError(KernelError):
-    """A setting of the kernel is not there, or does not take a value."""
+    """A kernel setting does not exist or does not accept a value."""
 
 
 class LibraryMissing(KernelError):
-    """A shared library that we need is not installed; the text names its package."""
+    """A required shared library is not installed; the text names its package."""
 
 
 class QueueFull(KernelError):
-    """The dataplane has more requests waiting than it accepts. Nothing was done; try again later."""
+    """The dataplane's queue is full. Nothing was done; try again later."""
 
 
 class KernelTimeout(KernelError):
-    """A request was not done in its time. The text says what state it left."""
+    """A request did not finish before its deadline. The text says what state it left."""
 
 
 class Stopped(KernelError):
-    """The dataplane no longer takes requests."""
+    """The dataplane is closed and accepts no more requests."""
 
 
-# What the kernel says when something is not there, or is there no longer.
+# Error numbers for something that does not exist, or no longer exists.
 ABSENT = frozenset({numbers.ENOENT, numbers.ENODEV, numbers.ESRCH, numbers.EADDRNOTAVAIL, numbers.ENXIO})

@@ -1,8 +1,8 @@
-"""What happens to links, addresses, routes and rules, as the kernel tells it.
+"""Events of links, addresses, routes and rules, as the kernel reports them.
 
-Events are hints that let a reconciler look at the right place at once. They are never the truth by
-themselves: the kernel drops what a slow reader does not take, and says `EventsLost` in its place. Nothing
-is stored here beyond the datagram at hand, so a storm costs no memory, only `EventsLost`.
+Events are hints that let a reconciler check the right place at once. They are never the only source of truth:
+the kernel drops what a slow reader does not take, and reports `EventsLost` instead. Only the current datagram
+is stored, so a storm of events costs no memory, only `EventsLost`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Value = (
 
 
 class KernelEvent(Record, frozen=True):
-    """Something came or changed, or is gone. `value` is as the kernel last knew it.
+    """Something was created, changed or deleted. `value` is the state that the kernel reported.
 
-    A `port` is a link as a port of a bridge: gone means that it left the bridge.
+    A `port` is a link as a port of a bridge; deleted means that it left the bridge.
     """
 
     kind: Kind
@@ -49,9 +49,9 @@ class KernelEvent(Record, frozen=True):
 
 
 class EventsLost(Record, frozen=True):
-    """The kernel had more to say than fits, or said what we cannot read: look for yourself.
+    """The kernel dropped events, or sent unreadable ones: the reader must check the state itself.
 
-    Whatever happens after this one was given out is told again, or is the next `EventsLost`.
+    Whatever happens after this event was returned is reported again, or is the next `EventsLost`.
     """
 
 
@@ -69,7 +69,7 @@ _SOURCES: dict[Kind, _Source] = {
     "route": _Source((7, 11), route.NEW, route.DELETE, route.decode),
     "neighbour": _Source((3,), neighbour.NEW, neighbour.DELETE, neighbour.decode),
     "rule": _Source((8, 19), rule.NEW, rule.DELETE, rule.decode),
-    # Each transaction of nftables ends with a new generation of the rules; none is ever said to be gone.
+    # Each nftables transaction ends with a new generation of the rules; a deletion is never reported.
     "ruleset": _Source((7,), nftables.NEW_GENERATION, 0, nftables.decode_generation),
 }
 _KIND_OF: dict[int, Kind] = {
@@ -81,19 +81,19 @@ _KIND_OF: dict[int, Kind] = {
 }
 
 _BUFFER = 1 << 20
-# No message takes less of a socket's buffer, and no buffer is made smaller, than this.
+# No message takes less of a socket's buffer than this, and no buffer is smaller.
 _LEAST, SMALLEST = 256, 1 << 12
 
 
 class Events:
-    """One stream of events, for one reader at a time. Anybody may close it, at any moment.
+    """One stream of events for one reader at a time. Any thread may close it at any time.
 
-    In a thread, `read`; on an event loop, `next` or `async for`. Opening enters the namespace for a
-    moment, which no event loop's thread may do: there, `await Events.open_async(...)`.
+    A thread uses `read`; an event loop uses `next` or `async for`. Opening enters the namespace for a moment,
+    which an event loop's thread must not do: use `await Events.open_async(...)` there.
     """
 
     def __init__(self, connection: NetlinkConnection, kinds: Iterable[Kind], most: int) -> None:
-        """Takes the connection over. `most` messages are the most that can wait in its buffer."""
+        """Takes ownership of the connection. `most` is the largest number of messages in its buffer."""
         self._connection = connection
         self._kinds = frozenset(kinds)
         self._most = most
@@ -114,22 +114,24 @@ class Events:
         gone_only: bool = False,
         ignoring: tuple[int, ...] = (),
     ) -> Self:
-        """What happens from now on, of the kinds that `groups` names. The buffer is the kernel's.
+        """Opens a stream of the events that `groups` names, from now on, with this receive buffer in the
+        kernel.
 
-        With `gone_only`, the kernel keeps what comes and changes to itself, and wakes no thread for it. A
-        `ruleset` comes alone: that of others, without what the connections with the ports `ignoring` do.
+        With `gone_only`, the kernel reports only deletions, and wakes no thread for other events. A `ruleset`
+        stream cannot be combined with others; it leaves out changes by the connections with the ports
+        `ignoring`.
         """
         kinds = tuple(groups)
         only = tuple({_SOURCES[kind].delete for kind in kinds}) if gone_only else ()
         protocol = ROUTE
         if "ruleset" in kinds:
             if kinds != ("ruleset",) or gone_only:
-                raise ValueError("changes of the ruleset are a stream of their own")
+                raise ValueError("ruleset events cannot be combined with other events")
             protocol, only = NETFILTER, (nftables.NEW_GENERATION,)
         numbers = {number for kind in kinds for number in _SOURCES[kind].groups}
         connection = namespace.connect(protocol, tuple(sorted(numbers)), receive_buffer, only, ignoring)
         try:
-            # The kernel doubles what it is asked for, to have room for its own.
+            # The kernel doubles the requested size to have room for its own data.
             return cls(connection, kinds, 2 * max(receive_buffer, SMALLEST) // _LEAST)
         except BaseException:
             connection.close()
@@ -145,7 +147,7 @@ class Events:
         gone_only: bool = False,
         ignoring: tuple[int, ...] = (),
     ) -> Self:
-        """`open` on a thread of its own. No other thread may use the namespace meanwhile."""
+        """Runs `open` on a new thread. No other thread may use the namespace meanwhile."""
         import asyncio
 
         return await asyncio.to_thread(
@@ -163,7 +165,7 @@ class Events:
             self.close()
 
     def close(self) -> None:
-        """Ends the stream. A reader that waits stops waiting, and takes the descriptors with it."""
+        """Ends the stream. A waiting reader stops waiting and closes the descriptors."""
         with self._lock:
             if self._closed:
                 return
@@ -174,10 +176,10 @@ class Events:
         self._release()
 
     def read(self, timeout: float | None = None) -> Iterator[KernelEvent | EventsLost]:
-        """Events as they come, until the time is over or the stream is closed.
+        """Yields events as they come, until the time is over or the stream is closed.
 
-        What waits at that moment is still given out: a timeout of 0 takes what is there. In a storm, it is
-        no more than fits the socket.
+        Events that wait at that moment are still returned: a timeout of 0 reads what is there. In a storm,
+        that is at most what fits the socket.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         spare = self._most
@@ -205,7 +207,7 @@ class Events:
                     return
 
     async def next(self) -> KernelEvent | EventsLost | None:
-        """The next event; None once the stream is closed. It may be cancelled without loss."""
+        """Returns the next event; None once the stream is closed. It may be cancelled without loss."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -220,7 +222,7 @@ class Events:
     async def _next(self, loop: AbstractEventLoop) -> KernelEvent | EventsLost | None:
         import asyncio
 
-        # In a storm there is always a next one; everybody else on the loop gets a turn even so.
+        # In a storm there is always a next event; other tasks of the loop must run all the same.
         await asyncio.sleep(0)
         with self._in_use() as usable:
             while usable and not self._closed:
@@ -249,7 +251,7 @@ class Events:
 
     @contextmanager
     def _in_use(self) -> Iterator[bool]:
-        """Keeps the descriptors open in the block: a free number may soon be another file's."""
+        """Keeps the descriptors open in the block: another file may soon reuse a closed number."""
         with self._lock:
             usable = not self._closed
             self._readers += usable
@@ -267,7 +269,7 @@ class Events:
         os.close(self._bell)
 
     def _take(self) -> KernelEvent | EventsLost | None:
-        """The next event of those that are there."""
+        """Returns the next event that has already arrived."""
         while True:
             try:
                 for message in self._waiting:
@@ -284,7 +286,7 @@ class Events:
 
     def _event(self, message: NetlinkMessage) -> KernelEvent | None:
         kind = _KIND_OF.get(message.kind)
-        # A bridge tells of its ports in messages about links; one that leaves it is no link that is gone.
+        # A bridge reports its ports as links; a port that leaves the bridge is not a deleted link.
         if kind == "link" and message.payload[:1] == bytes([neighbour.AF_BRIDGE]):
             kind = "port"
         if kind is None or kind not in self._kinds:
@@ -293,10 +295,10 @@ class Events:
         return KernelEvent(kind, message.kind == source.delete, source.decode(message.payload))
 
     def _catch_up(self) -> None:
-        """Empties the socket, before the reader looks for itself.
+        """Empties the socket before the reader checks the state itself.
 
-        A socket that overflowed gets nothing more, and says nothing more, until all that still waits in
-        it is taken: what happened between the reader's look and that moment would be lost in silence.
+        A socket that overflowed receives and reports nothing more until everything in it is read. What
+        happened between the reader's check and that moment would be lost silently.
         """
         self._waiting = iter(())
         for _ in range(self._most):

@@ -1,7 +1,7 @@
-"""What the running kernel can do: found out by doing it, in a namespace of its own.
+"""What the running kernel can do, tested in a namespace of its own.
 
-A feature is there if a plan that needs it applies. Kernels that load modules on demand load them
-then, as they would for the real thing.
+A feature is available if a plan that needs it applies. Kernels that load modules on demand load them then, as
+they would for real use.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ chain out {
 
 
 class Feature(NamedTuple):
-    """`needed_for` is what a user misses without it; `config` is the kernel's option."""
+    """`needed_for` is what does not work without it; `config` is the kernel's option."""
 
     needed_for: str
     config: str
@@ -79,12 +79,12 @@ FEATURES: Mapping[str, Feature] = {
         essential=True,
     ),
     "nftables-arp": Feature(
-        "tables of neighbours that no container can fill", "CONFIG_NF_TABLES_ARP", (_ARP,), essential=True
+        "neighbour tables that no container can fill", "CONFIG_NF_TABLES_ARP", (_ARP,), essential=True
     ),
     "nat": Feature(
         "masquerade and host ports", "CONFIG_NFT_MASQ, CONFIG_NFT_FIB_INET", (_NAT,), essential=True
     ),
-    "conntrack": Feature("forgetting connections of a removed container", "CONFIG_NF_CT_NETLINK"),
+    "conntrack": Feature("deleting tracked connections of removed containers", "CONFIG_NF_CT_NETLINK"),
     "bridge": Feature("underlay and tenant networks", "CONFIG_BRIDGE", (Bridge("a"),)),
     "bridge-vlan": Feature(
         "VLAN-aware bridges",
@@ -93,21 +93,21 @@ FEATURES: Mapping[str, Feature] = {
     ),
     "vlan": Feature("VLANs of an uplink", "CONFIG_VLAN_8021Q", (_VETH, Vlan("v", "a", 7))),
     "vxlan": Feature("tenant networks over many nodes", "CONFIG_VXLAN", (Vxlan("a", 7),)),
-    "vrf": Feature("tenants with their own routes", "CONFIG_NET_VRF", (Vrf("a", 1000),)),
+    "vrf": Feature("tenants with routing tables of their own", "CONFIG_NET_VRF", (Vrf("a", 1000),)),
     "wireguard": Feature("the encrypted mesh", "CONFIG_WIREGUARD"),
     "macvlan": Feature("containers with a MAC on the uplink", "CONFIG_MACVLAN", (_VETH, Macvlan("m", "a"))),
-    "dummy": Feature("addresses without a wire (anycast)", "CONFIG_DUMMY", (Dummy("a"),)),
+    "dummy": Feature("addresses without a network link (anycast)", "CONFIG_DUMMY", (Dummy("a"),)),
     "ifb": Feature("limits on what a container sends", "CONFIG_IFB", (Ifb("a"),)),
     "tbf": Feature("bandwidth limits", "CONFIG_NET_SCH_TBF", (_VETH, Shaper("a", 1 << 20, 1 << 15, 1 << 16))),
     "tap": Feature("virtual machines", "CONFIG_TUN", (Tap("a"),)),
-    "ingress": Feature("redirection between links", "CONFIG_NET_SCH_INGRESS", (_VETH, Ingress("a"))),
+    "ingress": Feature("traffic redirection between links", "CONFIG_NET_SCH_INGRESS", (_VETH, Ingress("a"))),
     "u32": Feature(
-        "redirection, where matchall is missing",
+        "traffic redirection without matchall",
         "CONFIG_NET_CLS_U32",
         (_VETH, Ingress("a"), Redirect("a", "b", classifier="u32")),
     ),
     "matchall": Feature(
-        "redirection at its cheapest",
+        "the fastest traffic redirection",
         "CONFIG_NET_CLS_MATCHALL",
         (_VETH, Ingress("a"), Redirect("a", "b", classifier="matchall")),
     ),
@@ -115,7 +115,7 @@ FEATURES: Mapping[str, Feature] = {
 
 
 class Availability(Struct, frozen=True):
-    """Whether a feature is there, and if not, what the kernel said and what would bring it."""
+    """Whether a feature is available, and if not, the kernel's error and the remedy."""
 
     feature: str
     present: bool
@@ -126,7 +126,7 @@ class Availability(Struct, frozen=True):
 
 
 def probe() -> Iterator[Availability]:
-    """One finding for each feature. It needs root, and leaves nothing behind."""
+    """Returns one finding for each feature. Needs root, and leaves nothing behind."""
     for name, feature in FEATURES.items():
         with Namespace.new("a namespace to probe in") as scratch:
             obstacle = _obstacle(name, feature, scratch)
@@ -140,7 +140,7 @@ def _remedy(obstacle: KernelError, feature: Feature) -> str:
     if obstacle.errno in (errno.EPERM, errno.EACCES):
         return "run it as root, with CAP_NET_ADMIN and CAP_SYS_ADMIN"
     if feature.config == "CONFIG_TUN" and not os.path.exists("/dev/net/tun"):
-        return f"/dev/net/tun, which a kernel with {feature.config} has; in a container, let the device in"
+        return f"/dev/net/tun, which {feature.config} provides; in a container, pass the device through"
     return f"a kernel with {feature.config} (as a module: `modprobe` must find it)"
 
 
@@ -149,7 +149,7 @@ def _obstacle(name: str, feature: Feature, scratch: Namespace) -> KernelError | 
         if name == "conntrack":
             forget(scratch, "192.0.2.1")
         elif name == "wireguard":
-            # Without its key, which would have to be in a file.
+            # The device has no key, which would have to be in a file.
             scratch.route.change(
                 link.NEW, CREATE | EXCLUSIVE, link.create("wireguard", link.properties(name="a"))
             )

@@ -1,7 +1,7 @@
-"""Network namespaces. A descriptor is the handle; paths are only how one is found.
+"""Network namespaces. A descriptor is the handle; a path is only a way to find one.
 
-Sockets are opened inside a namespace by moving the calling thread there for a moment: no process
-is forked. An event loop's thread is never moved, since everything else that runs on it would be.
+To open a socket inside a namespace, the calling thread moves there for a moment; no process is forked. The
+thread of an event loop is never moved, since everything else that runs on it would move, too.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _HERE = "/proc/thread-self/ns/net"
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """Who only asks the namespace that it is in needs neither this nor its module."""
+    """Loads the C library on first use: a user of its own namespace only needs neither of both."""
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
 
 
 class Namespace:
-    """A network namespace, and the connections into it that were needed so far.
+    """A network namespace, with the connections into it that were needed so far.
 
-    It belongs to one thread at a time, as its connections do.
+    Like its connections, it belongs to one thread at a time.
     """
 
     def __init__(self, fd: int, name: str) -> None:
-        """Takes the descriptor over. `open`, `own` and `new` are the usual ways to get one."""
+        """Takes ownership of the descriptor. Use `open`, `own` or `new` instead."""
         self._connections: dict[int, NetlinkConnection] = {}
         self._nft: Nft | None = None
-        # What objects have found out of it, and need not ask again until they are proved wrong.
+        # What objects found out about the namespace, used until it turns out to be wrong.
         self.findings: dict[tuple[str, ...], object] = {}
         self._fd = fd
         self.name = name
@@ -56,7 +56,7 @@ class Namespace:
 
     @classmethod
     def open(cls, path: str) -> Self:
-        """By path, which must lead to a network namespace; whatever else stands there is refused."""
+        """Opens a namespace by path; refuses anything that is not a network namespace."""
         fd = _opened(path)
         try:
             _require_namespace(fd, path)
@@ -67,7 +67,7 @@ class Namespace:
 
     @classmethod
     def of_descriptor(cls, fd: int, name: str) -> Self:
-        """A descriptor that came from elsewhere, checked and copied; the caller keeps its own."""
+        """Checks and copies a descriptor; the caller keeps its own."""
         try:
             _require_namespace(fd, name)
             return cls(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0), name)
@@ -76,12 +76,12 @@ class Namespace:
 
     @classmethod
     def own(cls) -> Self:
-        """The one that the calling thread is in."""
+        """Returns the namespace of the calling thread."""
         return cls(_opened(_HERE), "the host's namespace")
 
     @classmethod
     def new(cls, name: str = "a new namespace") -> Self:
-        """A namespace without a name, which lives as long as a process holds it."""
+        """Creates a namespace without a name, which exists as long as a process holds it."""
         with _thread_away():
             _require(_libc().unshare(_CLONE_NEWNET), "make a network namespace")
             return cls(_opened(_HERE), name)
@@ -99,7 +99,7 @@ class Namespace:
         return f"<Namespace {self.name}>"
 
     def disconnect(self) -> None:
-        """Closes its connections, which open again when they are needed; the namespace is still held."""
+        """Closes its connections, which open again when needed; the namespace stays held."""
         connections = list(getattr(self, "_connections", {}).values())
         if connections:
             self._connections.clear()
@@ -117,12 +117,12 @@ class Namespace:
 
     def fileno(self) -> int:
         if self._fd < 0:
-            raise InvalidNamespace(f"{self.name} was closed", errno=errno.EBADF)
+            raise InvalidNamespace(f"{self.name} is closed", errno=errno.EBADF)
         return self._fd
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Runs the block inside. Only the calling thread moves, and it comes back."""
+        """Runs the block inside. Only the calling thread moves, and it moves back."""
         fd = self.fileno()
         here = os.stat(_HERE)
         if (here.st_dev, here.st_ino) == self.identity:
@@ -140,7 +140,7 @@ class Namespace:
         only: tuple[int, ...] = (),
         ignoring: tuple[int, ...] = (),
     ) -> NetlinkConnection:
-        """A new connection into it, which the caller owns."""
+        """Returns a new connection into it, which the caller owns."""
         with self.entered():
             return NetlinkConnection.open(protocol, groups, receive_buffer, only, ignoring)
 
@@ -152,7 +152,7 @@ class Namespace:
 
     @property
     def cookie(self) -> int:
-        """Tells it from every other of this boot, where `identity` is given again. 0 if it is not known."""
+        """Returns a number that is unique in this boot, while `identity` is reused. 0 if unknown."""
         return self.route.netns_cookie
 
     @property
@@ -181,14 +181,14 @@ class Namespace:
 
 @contextmanager
 def _thread_away() -> Iterator[None]:
-    """Lets the thread change namespaces in the block, and brings it back after it."""
+    """Lets the thread change namespaces in the block, and moves it back afterwards."""
     _refuse_event_loop()
     home = _opened(_HERE)
     try:
         try:
             yield
         finally:
-            # Without the right to leave, there is no right to come back, nor a need to.
+            # A thread that may not enter a namespace need not move back.
             refused = _libc().setns(home, _CLONE_NEWNET) != 0
             if refused and not os.path.samestat(os.stat(_HERE), os.fstat(home)):
                 _require(-1, "come back from a network namespace")
@@ -204,12 +204,12 @@ def _refuse_event_loop() -> None:
 
 def _opened(path: str) -> int:
     try:
-        # Without blocking: a FIFO in the place of a namespace is refused, not waited for.
+        # Non-blocking: a FIFO in the place of a namespace is refused without waiting.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except ValueError as cause:
-        raise InvalidNamespace(f"{path!r} is no path: {cause}", errno=errno.EINVAL) from None
+        raise InvalidNamespace(f"{path!r} is not a path: {cause}", errno=errno.EINVAL) from None
     except OSError as cause:
-        reason = "it is a link that leads nowhere" if _dangles(path, cause) else cause.strerror
+        reason = "it is a dangling symbolic link" if _dangles(path, cause) else cause.strerror
         raise InvalidNamespace(
             f"cannot open network namespace {path}: {reason}", errno=cause.errno or 0
         ) from None
@@ -241,7 +241,7 @@ def _require_namespace(fd: int, path: str) -> None:
         kind = fcntl.ioctl(fd, _NS_GET_NSTYPE)
     except OSError:
         raise InvalidNamespace(
-            f"{path} is an ordinary file, not a network namespace (was it unmounted?)", errno=errno.EINVAL
+            f"{path} is a regular file, not a network namespace (was it unmounted?)", errno=errno.EINVAL
         ) from None
     if kind != _CLONE_NEWNET:
         what = _KINDS.get(kind, "another")
@@ -254,5 +254,5 @@ def _require(result: int, what: str) -> None:
     import ctypes
 
     number = ctypes.get_errno()
-    hint = "; it needs root" if number == errno.EPERM else ""
+    hint = "; run this as root" if number == errno.EPERM else ""
     raise KernelError(f"cannot {what}: {os.strerror(number)}{hint}", errno=number)

@@ -1,12 +1,12 @@
 """nftables in process, through the distribution's libnftables.
 
-Changes are text in nft's own language, and one call is one transaction: all of it or nothing.
-Values are quoted, so that none of them can become a part of the language.
+Changes are text in nft's own language, and one call is one transaction. Values are quoted, so that no value
+can become a part of the language.
 
 This module works around three traits of the library. It keeps the names of links in one list for the whole
-process, so calls take turns. It looks links up in the namespace of the calling thread, not of the context, so
-calls are made inside. And it ends the whole process when it cannot open a socket, or when the socket's number
-is too high for select(2), so calls are made only while there are descriptors to spare.
+process, so calls are serialised. It looks links up in the namespace of the calling thread, not of the
+context, so calls are made inside the namespace. And it ends the whole process when it cannot open a socket,
+or when the socket's number is too high for select(2), so calls are made only while descriptors are available.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _REFUSED_WORDS = re.compile(r"\b(include|define|redefine|undefine)\b|\bflags\s+o
 _REASON = re.compile(r"Error: (?:Could not process rule: )?(.*)")
 _LONGEST_COMPLAINT = 2000
 _SPARE_DESCRIPTORS = 4
-# FD_SETSIZE: the C library aborts a process that waits with select(2) for a higher number.
+# FD_SETSIZE: the C library aborts a process that calls select(2) with a higher descriptor.
 _HIGHEST = 1024
 
-# Not a plain lock: the garbage collector may close a context in the thread that is using another.
+# Re-entrant: the garbage collector may close a context in the thread that is using another.
 _turns = threading.RLock()
 
 
 class NftError(KernelError):
-    """libnftables refused a transaction; nothing of it happened."""
+    """libnftables refused a transaction; nothing was changed."""
 
 
 def _load() -> ctypes.CDLL:
@@ -68,7 +68,7 @@ _library: ctypes.CDLL | None = None
 
 
 class Nft:
-    """A context of libnftables for one namespace. `inside` brings the calling thread there."""
+    """A context of libnftables for one namespace. `inside` moves the calling thread there."""
 
     def __init__(self, inside: Callable[[], AbstractContextManager[None]]) -> None:
         global _library
@@ -79,7 +79,7 @@ class Nft:
             self._library = _library
             self._context = self._library.nft_ctx_new(0)
             if not self._context:
-                raise KernelError("libnftables gave no context")
+                raise KernelError("libnftables could not create a context")
             self._library.nft_ctx_buffer_output(self._context)
             self._library.nft_ctx_buffer_error(self._context)
 
@@ -93,12 +93,12 @@ class Nft:
                 self._library.nft_ctx_free(context)
 
     def run(self, commands: str) -> str:
-        """One transaction. What it prints is returned."""
+        """Runs one transaction and returns its output."""
         if "\0" in commands:
-            raise InvalidObject("an nft command with a NUL in it")
+            raise InvalidObject("the nft command contains a NUL character")
         with _turn(self._inside):
             if self._context is None:
-                raise KernelError("this nft context was closed")
+                raise KernelError("this nft context is closed")
             failed = self._library.nft_run_cmd_from_buffer(self._context, commands.encode())
             said: bytes = self._library.nft_ctx_get_output_buffer(self._context)
             complaint: bytes = self._library.nft_ctx_get_error_buffer(self._context)
@@ -140,28 +140,28 @@ def _error(complaint: str) -> NftError:
 
 
 def quoted(value: str) -> str:
-    """A value as nft takes it, whatever is in it."""
+    """Quotes a value for nft, whatever characters it has."""
     if not _QUOTABLE.fullmatch(value):
-        raise InvalidObject(f"nft cannot have the value {value[:80]!r}")
+        raise InvalidObject(f"nft cannot represent the value {value[:80]!r}")
     return f'"{value}"'
 
 
 def require_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise InvalidObject(f"{name[:80]!r} is no name for a table, chain or set")
+        raise InvalidObject(f"{name[:80]!r} is not a valid name of a table, chain or set")
 
 
 def words_of(text: str, what: str) -> str:
-    """What is neither in quotes nor in remarks, of which the # is left.
+    """Returns the text without quoted parts and comments; of a comment, the # remains.
 
-    Refuses words that reach beyond the place where the text stands.
+    Refuses text that reaches beyond its place, by an open quote or by `refused` words.
     """
     words = _TEXT_OR_REMARK.sub(lambda found: "#" if found[0][0] == "#" else " ", text)
     if '"' in words:
-        raise InvalidObject(f"the quotes of {what} do not match")
+        raise InvalidObject(f"{what} has unbalanced quotes")
     refused = _REFUSED_WORDS.search(words)
     if refused:
-        raise InvalidObject(f"{what} has {refused[0]!r} in it, which a plan cannot have")
+        raise InvalidObject(f"{what} contains {refused[0]!r}, which plans must not use")
     return words
 
 
@@ -177,11 +177,11 @@ class _InJson(Nft):
 
 
 def listed(namespace: Namespace, what: str = "ruleset") -> list[dict[str, Any]]:
-    """As `nft -j -t list ruleset` has it, without the first entry, which is about nft itself.
+    """Returns the output of `nft -j -t list ruleset`, without the first entry, which describes nft itself.
 
-    Elements of named sets are left out: they are as many as there are containers.
+    Elements of named sets are left out: there are as many as containers.
 
-    Raises `KernelError` if nftables cannot be asked, or libnftables was built without JSON.
+    Raises `KernelError` if nftables cannot be queried, or libnftables was built without JSON.
     """
     nft = _InJson(namespace)
     try:
@@ -191,7 +191,7 @@ def listed(namespace: Namespace, what: str = "ruleset") -> list[dict[str, Any]]:
     try:
         document = msgspec.json.decode(said, type=dict[str, list[dict[str, Any]]])
     except msgspec.MsgspecError as cause:
-        raise Malformed(f"nft printed something that is no JSON: {cause}") from None
+        raise Malformed(f"nft printed invalid JSON: {cause}") from None
     if "nftables" not in document:
         raise KernelError("nft printed no ruleset")
     return [it for it in document["nftables"] if "metainfo" not in it]

@@ -1,12 +1,12 @@
 """Plans: ordered kernel objects that are applied, checked and removed as one.
 
-What makes a plan safe to run at any time, any number of times: objects keep what is already so,
-leave alone what is not ours, and count what is gone already as removed. A plan that fails to apply
-takes back what it made itself, in reverse, and nothing else.
+A plan is safe to run at any time, any number of times: objects keep what already matches, never change what
+is not ours, and count a missing object as removed. A plan that fails to apply rolls back only what it made
+itself, in reverse.
 
-Removing a link costs the caller 15 to 25 ms if it waits for the acknowledgement, so the steps
-below do not: they hand the links over (`yield`) and go on when these are gone. `run` does it the
-simple way, on the spot; the dataplane has reapers for it.
+Removing a link costs the caller 15 to 25 ms if it waits for the acknowledgement, so the steps below do not
+wait: they hand the links over (`yield`) and continue when these are deleted. `run` deletes them in place; the
+dataplane has reapers for it.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from .objects import (
 VERSION = 1
 
 T = TypeVar("T")
-# Yields links that have to be gone before it goes on.
+# Yields links that must be deleted before it continues.
 Steps: TypeAlias = Generator[list[LinkDeletion], None, T]
-# Why to stop now, or nothing.
+# Why to stop now, or empty.
 Impatience: TypeAlias = Callable[[], str]
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):
-    """Kernel objects in the order in which they are made."""
+    """Kernel objects in the order of their creation."""
 
     objects: tuple[AnyObject, ...]
     version: int = VERSION
 
     @classmethod
     def decode(cls, data: bytes) -> Plan:
-        """Raises `InvalidPlan`, which says where and what is wrong."""
+        """Decodes a plan. Raises `InvalidPlan`, which says what is wrong and where."""
         try:
             version = msgspec.json.decode(data, type=thread_safe(_Versioned)).version
             if version > VERSION:
                 raise InvalidPlan(
-                    f"the plan is of version {version}, and this netloom reads up to {VERSION}: upgrade it"
+                    f"the plan has version {version}, and this netloom reads up to {VERSION}: upgrade netloom"
                 )
             if version < 1:
-                raise InvalidPlan(f"there is no version {version} of plans")
+                raise InvalidPlan(f"{version} is not a version of plans")
             return msgspec.json.decode(data, type=thread_safe(cls))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as cause:
             raise InvalidPlan(f"not a plan: {placed(cause, data)}") from None
@@ -89,14 +89,14 @@ class Incomplete(KernelError):
 
 
 class Repair(Struct, frozen=True):
-    """What `repair` put back, by label, and what is not as planned and was left alone."""
+    """The labels of what `repair` put back, and the differences that it did not change."""
 
     put_back: list[str]
     left: list[Difference]
 
 
 class AppliedPlan(Struct, frozen=True):
-    """What `applying` did, and how to take it back."""
+    """What `applying` did, with its rollback."""
 
     changes: list[Change]
     made: list[tuple[AnyObject, Undo]]
@@ -107,14 +107,14 @@ class AppliedPlan(Struct, frozen=True):
         return self.changes
 
     def undoing(self) -> Steps[None]:
-        """Takes back what was made, and nothing else."""
+        """Rolls back only what was made."""
         failures = yield from _taking(_in_reverse(self.made))
         if failures:
             raise failures[0] if len(failures) == 1 else Incomplete(failures)
 
 
 class Repaired(AppliedPlan, frozen=True):
-    """What `repairing` did, and how to take it back."""
+    """What `repairing` did, with its rollback."""
 
     left: list[Difference]
 
@@ -128,7 +128,7 @@ def apply(plan: Plan, scope: Scope) -> list[Change]:
 
 
 def check(plan: Plan, scope: Scope) -> list[Difference]:
-    """What is missing or different; nothing if all is as planned."""
+    """Returns what is missing or different; empty if all is as planned."""
     found: list[Difference] = []
     for item in plan.objects:
         absent = _absent_place(item, scope)
@@ -137,7 +137,7 @@ def check(plan: Plan, scope: Scope) -> list[Difference]:
 
 
 def repair(plan: Plan, scope: Scope) -> Repair:
-    """Puts back what is missing; what is there and different is told, and left alone."""
+    """Puts back what is missing; reports differences without changing them."""
     return run(repairing(plan, scope)).answer
 
 
@@ -146,7 +146,7 @@ def remove(plan: Plan, scope: Scope) -> None:
 
 
 def run(steps: Steps[T]) -> T:
-    """Takes all steps on the spot, waiting for the acknowledgement of every removal."""
+    """Runs all steps in place, waiting for the acknowledgement of every removal."""
     try:
         departures = next(steps)
         while True:
@@ -175,15 +175,15 @@ def patient() -> str:
 
 
 def applying(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[AppliedPlan]:
-    """Makes everything so, or leaves everything as it was."""
+    """Creates all objects, or changes nothing."""
     _require_places(plan, scope)
     return (yield from _making(plan.objects, scope, impatience))
 
 
 def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Steps[Repaired]:
-    """Puts back what a plan that was applied has lost, or leaves everything as it was.
+    """Puts back what an applied plan has lost, or changes nothing.
 
-    A plugin after us or the operator may have changed the rest on purpose: it stays.
+    Other differences stay: a later plugin or the operator may have made them on purpose.
     """
     _require_places(plan, scope)
     lost, left = _losses(plan, scope)
@@ -192,16 +192,16 @@ def repairing(plan: Plan, scope: Scope, impatience: Impatience = patient) -> Ste
 
 
 def _is_missing(item: AnyObject, difference: Difference) -> bool:
-    """A neighbour that the kernel has thread_safe is there because ours was not."""
+    """A neighbour that the kernel learned is there because ours was missing."""
     return difference.what == "missing" or (isinstance(item, Neighbour) and difference.found == "learned")
 
 
 def _losses(plan: Plan, scope: Scope) -> tuple[list[AnyObject], list[Difference]]:
-    """What can be put back, and every other difference.
+    """Returns what can be put back, and every other difference.
 
-    A link that is down counts as a loss: the kernel removes its routes with it. So do its
-    settings: the process that made it may have ended before it set them, and they matter once it is up.
-    What rests on a link that will not be there cannot come back, and must not keep the rest from it.
+    A link that is down counts as lost: the kernel deletes its routes with it. So do its settings: the process
+    that made it may have ended before it set them, and they matter once it is up. What depends on a link that
+    will not exist cannot be put back, and must not stop the rest.
     """
     lost: list[AnyObject] = []
     left: list[Difference] = []
@@ -231,11 +231,11 @@ def _has_link(scope: Scope, name: LinkName) -> bool:
 
 def _require_places(plan: Plan, scope: Scope) -> None:
     if scope.attachment is not None:
-        return  # there is no third place
+        return  # there are only two places
     for item in plan.objects:
         absent = _absent_place(item, scope)
         if absent:
-            raise InvalidPlan(f"{item.label} needs the {absent}'s namespace, and none was given")
+            raise InvalidPlan(f"{item.label} needs the {absent}'s namespace, but none was given")
 
 
 def _making(objects: Sequence[AnyObject], scope: Scope, impatience: Impatience) -> Steps[AppliedPlan]:
@@ -262,7 +262,7 @@ def _require_patience(impatience: Impatience, before: AnyObject | None = None) -
     why = impatience()
     if why:
         where = "the end" if before is None else before.label
-        raise KernelTimeout(f"gave up before {where}: {why}; what was made is taken back")
+        raise KernelTimeout(f"stopped before {where}: {why}; rolled back")
 
 
 def _applied(items: Sequence[AnyObject], scope: Scope) -> Sequence[Undo | None]:
@@ -271,7 +271,7 @@ def _applied(items: Sequence[AnyObject], scope: Scope) -> Sequence[Undo | None]:
             return NftElement.apply_all([item for item in items if isinstance(item, NftElement)], scope)
         return [items[0].apply(scope)]
     except OutcomeUnknown:
-        # The answer was lost. What is as we want it now is ours; what is not was not made.
+        # The answer was lost. An object that is now as planned counts as ours; otherwise it was not made.
         if any(item.check(scope) for item in items):
             raise
         return [_removal(item, scope) for item in items]
@@ -282,15 +282,15 @@ def _removal(item: Object, scope: Scope) -> Undo:
 
 
 def _in_reverse(made: Sequence[tuple[AnyObject, Undo]]) -> list[tuple[AnyObject, Undo]]:
-    """Without what goes with its link anyway."""
+    """Yields the objects in reverse, without those that are deleted with their link."""
     leaving = {name for item, _ in made for name in item.makes()}
     return [(item, undo) for item, undo in reversed(made) if not _goes_along(item, leaving)]
 
 
 def removing(plan: Plan, scope: Scope) -> Steps[None]:
-    """Removes everything, in reverse; what fails does not keep the rest from going.
+    """Removes everything, in reverse; a failure does not stop the rest.
 
-    What rests on a link of the plan goes with it. What was in a namespace that is gone is gone.
+    What depends on a link of the plan is deleted with it. What was in a deleted namespace no longer exists.
     """
     leaving = {name for item in plan.objects for name in item.makes()}
     undos: list[tuple[AnyObject, Undo]] = []
@@ -308,7 +308,7 @@ def removing(plan: Plan, scope: Scope) -> Steps[None]:
 
 
 def _together(made: list[tuple[AnyObject, Undo]], scope: Scope) -> list[tuple[AnyObject, Undo]]:
-    """Elements that came in one transaction go in one."""
+    """Removes elements that were added in one transaction in one as well."""
     elements = [item for item, _ in made if isinstance(item, NftElement)]
     return [(elements[0], _removal_of_all(elements, scope))] if elements else made
 
@@ -318,7 +318,7 @@ def _removal_of_all(elements: list[NftElement], scope: Scope) -> Undo:
 
 
 def _taking(undos: Iterable[tuple[AnyObject, Undo]]) -> Steps[list[KernelError]]:
-    """Takes away one after the other; links that follow each other go together."""
+    """Removes one object after the other; consecutive links together."""
     failures: list[KernelError] = []
     waiting: list[LinkDeletion] = []
     for item, undo in undos:
@@ -353,7 +353,7 @@ def _goes_along(item: Object, leaving: set[LinkName]) -> bool:
 
 
 def _runs(objects: Sequence[AnyObject]) -> list[list[AnyObject]]:
-    """Each object for itself, but nft elements of one namespace together: they are one transaction."""
+    """Yields objects one by one, but nft elements of one namespace together: they are one transaction."""
     runs: list[list[AnyObject]] = []
     for item in objects:
         last = runs[-1][-1] if runs else None

@@ -1,14 +1,13 @@
-"""Removes links without waiting for the kernel to be done with them.
+"""Removes links without waiting for the kernel's acknowledgement.
 
-A link that is deleted is gone after 0.4 ms: unlisted, at both ends of a veth, its name free. The
-kernel says so to everybody (RTM_DELLINK), but acknowledges the request only after an RCU barrier,
-15 to 25 ms later. So requests are sent by a few threads that have nothing else to do, and a link
-counts as gone when its notification arrives. Links that wait together are put into one group and
-deleted by one request, at the price of one barrier.
+A deleted link disappears after 0.4 ms: unlisted, at both ends of a veth, its name free. The kernel notifies
+all listeners (RTM_DELLINK), but acknowledges the request only after an RCU barrier, 15 to 25 ms later. So a
+few dedicated threads send the requests, and a link counts as deleted when its notification arrives. Links
+that wait together are put into one group and deleted by one request, at the cost of one barrier.
 
-Three things end the wait for a link, whichever comes first: its notification; a question, asked
-whenever notifications were lost (the receive buffer overflowed) or are late; and the
-acknowledgement. None of them can be true while the link is there.
+Three things end the wait for a link, whichever comes first: its notification; a query, sent whenever
+notifications were lost (the receive buffer overflowed) or are late; and the acknowledgement. None of them can
+be true while the link exists.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from .objects.link import GROUP
 Done: TypeAlias = Callable[[KernelError | None], None]
 
 _LINK_GROUP = 1  # RTNLGRP_LINK
-# One request under RTNL should not keep everybody else waiting for long.
+# One request under RTNL must not block other threads for long.
 _TOGETHER = 256
-# After this long without a notification, ask.
+# After this long without a notification, query the link.
 _LATE = 0.1
-# Deadlines are looked after in between, however many notifications there are.
+# Deadlines are checked in between, however many notifications arrive.
 _AT_A_TIME = 256
 
 
@@ -53,7 +52,7 @@ class _Batch:
 
 
 class _Leave:
-    """One link on its way out."""
+    """A link that is being deleted."""
 
     __slots__ = ("batch", "index", "label", "since")
 
@@ -65,10 +64,10 @@ class _Leave:
 
 
 class _Watch:
-    """One namespace: who listens there, who is awaited, and connections to send with."""
+    """One namespace: its listener, the links waited for, and the connections to send with."""
 
     def __init__(self, namespace: Namespace, receive_buffer: int | None, connections: int) -> None:
-        """With connections opened beforehand, it does its work also when descriptors run out."""
+        """Opens its connections in advance, so that it works even when descriptors run out."""
         self.namespace = Namespace.of_descriptor(namespace.fileno(), namespace.name)
         self.awaited: dict[int, list[_Leave]] = {}
         self.busy = 0
@@ -97,11 +96,11 @@ class _Watch:
 
 
 class Reaper:
-    """`submit` may be called from any thread that may change namespaces; `done` is called from ours."""
+    """Any thread that may change namespaces may call `submit`; the reaper's thread calls `done`."""
 
     def __init__(self, host: Namespace, *, senders: int = 4, receive_buffer: int | None = None) -> None:
         self._receive_buffer = receive_buffer
-        # How often notifications were lost, and links were asked for instead.
+        # How often notifications were lost and links were queried instead.
         self.losses = 0
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
@@ -129,14 +128,14 @@ class Reaper:
         return thread
 
     def submit(self, departures: Sequence[LinkDeletion], done: Done, deadline: float) -> None:
-        """Removes links. Calls `done` once: when all are gone, or with what kept one of them.
+        """Removes links. Calls `done` once: when all are deleted, or with the error of one of them.
 
-        Raises a `KernelError` if it cannot be begun; then nothing was.
+        Raises a `KernelError` if it cannot start; then nothing was done.
         """
         batch = _Batch(len(departures), done, deadline)
         with self._lock:
             if self._closing:
-                raise Stopped("links are no longer removed here")
+                raise Stopped("the reaper is closed and removes no more links")
             watches = [self._watch(departure.namespace) for departure in departures]
             for watch, departure in zip(watches, departures, strict=True):
                 leave = _Leave(departure, batch)
@@ -146,7 +145,7 @@ class Reaper:
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Sends what waits, and ends. No caller is left waiting."""
+        """Sends what waits, and ends. Every caller gets its answer."""
         with self._lock:
             self._closing = True
             self._work.notify_all()
@@ -165,7 +164,7 @@ class Reaper:
             self._selector.close()
 
     def _watch(self, namespace: Namespace) -> _Watch:
-        """From now on notifications of the namespace arrive. The lock is held."""
+        """Subscribes to notifications of the namespace. The caller holds the lock."""
         found = self._watches.get(namespace.identity)
         if found is None:
             found = _Watch(namespace, self._receive_buffer, 1)
@@ -177,7 +176,7 @@ class Reaper:
             self._watches[namespace.identity] = found
         return found
 
-    # Senders.
+    # Sender threads.
 
     def _send(self) -> None:
         while True:
@@ -216,13 +215,13 @@ class Reaper:
     def _reap(self, watch: _Watch, leaves: list[_Leave]) -> None:
         with self._connection(watch) as connection:
             refusals = _delete(connection, leaves)
-            # Acknowledged: what has not been seen to leave is gone, or stays.
+            # Acknowledged: a link without a notification is deleted, or stays.
             for leave in leaves:
                 if not self._is_awaited(watch, leave):
                     continue
                 error: KernelError | None = None
                 if connection.has_link(leave.index):
-                    error = refusals.get(leave.index) or KernelError(f"{leave.label} is still there")
+                    error = refusals.get(leave.index) or KernelError(f"{leave.label} still exists")
                 self._settle(watch, [leave], error)
 
     @contextmanager
@@ -235,7 +234,7 @@ class Reaper:
             with self._lock:
                 watch.give(connection)
 
-    # The listener.
+    # The listener thread.
 
     def _listen(self) -> None:
         while True:
@@ -248,7 +247,7 @@ class Reaper:
                 self._look_after()
                 self._retire()
             except Exception:
-                # Whatever it was, such as no memory: no caller may be left waiting because of it.
+                # Any error, such as no memory: every caller must get its answer.
                 time.sleep(_LATE)
             with self._lock:
                 if self._closing and not any(
@@ -266,7 +265,7 @@ class Reaper:
             try:
                 notifications = watch.listener.notifications()
             except (OutcomeUnknown, Malformed):
-                # The socket stays deaf until it was read empty; only then is asking enough.
+                # The socket receives nothing more until it was emptied; only then a query is enough.
                 lost = True
                 continue
             if not notifications:
@@ -279,17 +278,17 @@ class Reaper:
 
     def _take_note(self, watch: _Watch, message: NetlinkMessage) -> None:
         index = link.departed(message.kind, message.payload)
-        # An index may be in use again: then it was another link's departure, long ago.
+        # An index may be reused: then the notification was about another link, long ago.
         if index is None or index not in watch.awaited or watch.listener.has_link(index):
             return
         leaves = list(watch.awaited.get(index, ()))
         moved = link.was_moved(message.payload)
         for leave in leaves:
-            error = KernelError(f"{leave.label} was moved to another namespace meanwhile") if moved else None
+            error = KernelError(f"{leave.label} was meanwhile moved to another namespace") if moved else None
             self._settle(watch, [leave], error)
 
     def _look_after(self) -> None:
-        """Asks for links whose notifications are late, and lets no caller wait beyond a deadline."""
+        """Queries links whose notifications are late, and lets no caller wait beyond its deadline."""
         now = time.monotonic()
         with self._lock:
             watches = [watch for watch in self._watches.values() if watch.awaited]
@@ -297,7 +296,7 @@ class Reaper:
             self._ask(watch, older_than=_LATE)
             for leave in self._awaited_in(watch):
                 if leave.batch.deadline <= now:
-                    self._answer(leave.batch, KernelTimeout(f"{leave.label} was not gone in time"))
+                    self._answer(leave.batch, KernelTimeout(f"{leave.label} was not deleted in time"))
 
     def _ask(self, watch: _Watch, *, older_than: float) -> None:
         before = time.monotonic() - older_than
@@ -306,18 +305,18 @@ class Reaper:
                 self._settle(watch, [leave], None)
 
     def _is_over(self, watch: _Watch) -> bool:
-        """Whether nothing is left to do in a namespace. The lock is held."""
+        """Says whether nothing is left to do in a namespace. The caller holds the lock."""
         return not (watch is self._host or watch.awaited or watch.busy)
 
     def _retire(self) -> None:
-        """Lets go of namespaces where nothing is left to do. Only the listener may: it reads from them."""
+        """Closes namespaces without further work. Only the listener, which reads from them, may call this."""
         with self._lock:
             for watch in [watch for watch in self._watches.values() if self._is_over(watch)]:
                 del self._watches[watch.namespace.identity]
                 self._selector.unregister(watch.listener)
                 watch.close()
 
-    # Shared.
+    # Called by all threads.
 
     def _awaited_in(self, watch: _Watch) -> list[_Leave]:
         with self._lock:
@@ -328,7 +327,7 @@ class Reaper:
             return leave in watch.awaited.get(leave.index, ())
 
     def _settle(self, watch: _Watch, leaves: Sequence[_Leave], error: KernelError | None) -> None:
-        """These are waited for no longer."""
+        """Ends the wait for these links."""
         ended: list[_Batch] = []
         with self._lock:
             for leave in leaves:
@@ -354,7 +353,7 @@ class Reaper:
 
 
 def _delete(connection: NetlinkConnection, leaves: list[_Leave]) -> dict[int, KernelError]:
-    """Sends the requests; what the kernel refused, by index."""
+    """Sends the requests; returns what the kernel refused, by index."""
     alone = leaves
     if len(leaves) > 1:
         group = _free_group()
@@ -364,7 +363,7 @@ def _delete(connection: NetlinkConnection, leaves: list[_Leave]) -> dict[int, Ke
             if together:
                 connection.change(link.DELETE, 0, link.delete_group(group))
         except KernelError:
-            alone = leaves  # one of them cannot be deleted, and so the kernel deleted none
+            alone = leaves  # one of them cannot be deleted, so the kernel deleted none
     refusals: dict[int, KernelError] = {}
     for leave in alone:
         try:
@@ -379,10 +378,10 @@ def _delete(connection: NetlinkConnection, leaves: list[_Leave]) -> dict[int, Ke
 
 
 def _free_group() -> int:
-    """A group for links that go: the kernel deletes all that is in it.
+    """Returns an unused group for links to delete: the kernel deletes everything in it.
 
-    Of our own range, so that a link is still known for ours if we do not get to delete it. What else
-    may be in the group is one of those.
+    The group is in our own range, so that a link is still known as ours if its deletion is interrupted. Any
+    other link in the group is such a link.
     """
     return GROUP | (secrets.randbelow(0xFFFF) + 1)
 
@@ -398,4 +397,4 @@ def _joins(connection: NetlinkConnection, leave: _Leave, group: int) -> bool:
 def _as_kernel_error(error: BaseException) -> KernelError:
     if isinstance(error, KernelError):
         return error
-    return KernelError(f"links could not be removed: {error!r}", errno=getattr(error, "errno", 0) or 0)
+    return KernelError(f"cannot remove links: {error!r}", errno=getattr(error, "errno", 0) or 0)

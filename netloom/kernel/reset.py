@@ -1,11 +1,10 @@
-"""Sets right what is there and different, for an operator who has asked for it.
+"""Corrects objects that exist but differ from the plan, when an operator asks for it.
 
-`apply` and `repair` leave alone what was changed by hand. This replaces it, and nothing beside it: a setting
-is written, a route, a neighbour or a queue goes into the place of the one that is there, an address with
-another prefix makes room for ours, a link of ours gets its MTU, its queue length and its MAC back. What would
-cost a container its link, or remove what another program made, is left: a link that is not ours, a pair whose
-other end is another, a hook with filters of others. Elements and chains of nftables are the table's, which is
-laid down as a whole.
+`apply` and `repair` do not change what was modified by hand. This module replaces only that: it writes a
+setting, replaces a route, a neighbour or a queue, replaces an address that has another prefix, and sets the
+MTU, queue length and MAC of our link. It does not do what would cost a container its link or remove what
+another program made: a link that is not ours, a pair whose other end is another link, a hook with others'
+filters. Elements and chains of nftables belong to the table, which is installed as a whole.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from .objects.link import LinkObject, find, is_ours
 from .plan import Plan
 from .values import family_of, packed_cidr, packed_ip
 
-# What of a link can be set while it is in use, and how the differences call it.
+# What can be set on a link in use, by the names that differences have for it.
 _PEERS = "peer's "
 _SETTABLE = frozenset({"mtu", "txqlen"})
 
@@ -47,14 +46,14 @@ Way: TypeAlias = Callable[[Any, Scope, list[Difference]], None]
 
 
 class Reset(Struct, frozen=True):
-    """What was set right, by label, and why something could not be."""
+    """The labels of what was corrected, and the errors of the rest."""
 
     set_right: list[str]
     failed: list[str]
 
 
 def reset(plan: Plan, scope: Scope) -> Reset:
-    """One object after the other; what fails does not keep the rest from being set right."""
+    """Corrects one object after the other; a failure does not stop the rest."""
     done: list[str] = []
     failed: list[str] = []
     for item in plan.objects:
@@ -81,7 +80,7 @@ def _write(item: Sysctl, scope: Scope, _: list[Difference]) -> None:
 
 
 def _replace_route(item: Route, scope: Scope, _: list[Difference]) -> None:
-    """In one step: at no time is there none."""
+    """Replaces the route in one step, so that there is always one."""
     item._create(scope, route.NEW, item._request, CREATE | REPLACE)
 
 
@@ -94,7 +93,7 @@ def _replace_queue(item: Shaper, scope: Scope, _: list[Difference]) -> None:
 
 
 def _replace_filter(item: Redirect, scope: Scope, _: list[Difference]) -> None:
-    """The one of our priority on our link, whatever it does."""
+    """Replaces the filter of our priority on our link, whatever it does."""
     found = item._find(scope)
     if found is not None:
         item._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, found))
@@ -102,7 +101,9 @@ def _replace_filter(item: Redirect, scope: Scope, _: list[Difference]) -> None:
 
 
 def _replace_address(item: Address, scope: Scope, _: list[Difference]) -> None:
-    """Ours comes first where both can be: without any, the kernel would drop the routes that name it."""
+    """Adds ours first if both can exist: without any address, the kernel would delete the routes that name
+    it.
+    """
     found = item._find(scope)
     if found is None:
         return
@@ -125,7 +126,7 @@ def _set_link(item: LinkObject, scope: Scope, differences: list[Difference]) -> 
     if found is None or not is_ours(found) or (found.name, found.kind) != (item._name, item.kind):
         return
     if any(it.field == "mac" for it in differences):
-        # With another's, it looked like a stranger's, which hid what else differs.
+        # With another MAC it looked like a foreign link, which hid its other differences.
         _set(item, "mac", namespace, found.index)
         differences = item.check(scope)
     named = {it.field or "" for it in differences}
@@ -133,7 +134,7 @@ def _set_link(item: LinkObject, scope: Scope, differences: list[Difference]) -> 
         _set(item, field, namespace, found.index)
     if isinstance(item, Veth):
         theirs = scope.at(item.peer_on)
-        # Another MAC of the container's end is its own affair: the host gets to know it.
+        # A new MAC of the container's end is the container's decision: the host adopts it.
         for field in sorted({it.removeprefix(_PEERS) for it in named if it.startswith(_PEERS)} & _SETTABLE):
             _set(item, field, theirs, theirs.route.index(item.peer))
 

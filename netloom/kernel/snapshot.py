@@ -1,11 +1,11 @@
 """A snapshot of a namespace, for bulk checks: which objects are certainly as planned.
 
-An attachment has some twenty objects, and `check` asks the kernel for every one of them. For thousands of
-attachments, a few lists answer the same. A snapshot only says yes: if it does not find an object exactly as
-planned, or does not list such objects, `check` has to judge it.
+An attachment has some twenty objects, and `check` queries the kernel for each of them. For thousands of
+attachments, a few lists give the same answers. A snapshot only confirms: if it does not find an object
+exactly as planned, or does not list such objects, `check` must decide.
 
-Qdiscs are the exception. The kernel cannot list the qdiscs of one link: it lists those of all links each
-time. So `checked` judges all of them from one list, and says what is wrong.
+Qdiscs are the exception. The kernel cannot list the qdiscs of one link, only those of all links. So `checked`
+compares all of them with one list, and returns the differences.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _ALL_TABLES = 0
 
 
 class Snapshot:
-    """As it was when each kind of thing was first asked for.
+    """The state of a namespace, where each type of object is listed on its first use.
 
-    Neighbours are listed if that is said. The kernel has one table of them for all namespaces, and walks
-    through all of it for each list: 5 ms beside 400 containers, where a question for one takes 0.02.
+    Neighbours are listed only on request. The kernel has one table of them for all namespaces and walks all
+    of it for each list: 5 ms with 400 containers, where a query for one takes 0.02.
     """
 
     def __init__(self, namespace: Namespace, *, neighbours: bool = False) -> None:
@@ -46,7 +46,9 @@ class Snapshot:
         self._rules: dict[int, list[rule.RuleRecord]] = {}
 
     def has(self, item: Object, scope: Scope, other: Snapshot) -> bool:
-        """Whether it is here just so. `other` is the snapshot of the scope's other namespace."""
+        """Says whether the object is here exactly as planned. `other` is the snapshot of the scope's other
+        namespace.
+        """
         try:
             match item:
                 case Up():
@@ -65,24 +67,24 @@ class Snapshot:
                 case Ifb():
                     link_found = self.links.get(item.name)
                     return link_found is not None and not (
-                        item.strangeness(link_found) or item.drift(link_found, scope)
+                        item.ownership_conflicts(link_found) or item.plan_differences(link_found, scope)
                     )
                 case Ingress() | Shaper():
                     return self.checked(item) == []
-        except KernelError:  # which `check` will tell more of
+        except KernelError:  # `check` will report more about it
             pass
         return False
 
     def checked(self, item: Object) -> list[Difference] | None:
-        """What `check` says, of what one list can say all; None: ask `check`."""
+        """Returns what `check` would, for objects that one list fully covers; None: use `check`."""
         if not isinstance(item, Ingress | Shaper):
             return None
-        found = self.links.get(item.link)  # which may have our name as a second one
+        found = self.links.get(item.link)  # another link may have our name as an alternative name
         return None if found is None else item.compared(self._qdiscs.get(found.index, ()))
 
     @cached_property
     def _qdiscs(self) -> dict[int, list[qdisc.Qdisc]]:
-        """By the index of their link."""
+        """Returns the qdiscs by the index of their link."""
         listed: dict[int, list[qdisc.Qdisc]] = defaultdict(list)
         for found in map(qdisc.decode, self.namespace.route.dump(qdisc.GET, qdisc.of_link(0))):
             listed[found.index].append(found)
@@ -90,7 +92,7 @@ class Snapshot:
 
     @cached_property
     def links(self) -> dict[str, link.Link]:
-        """By name."""
+        """Returns the links by name."""
         listed = self.namespace.route.dump(link.GET, link.everything())
         return {found.name: found for found in map(link.decode, listed)}
 
@@ -100,7 +102,7 @@ class Snapshot:
 
     @cached_property
     def addresses(self) -> dict[int, list[address.AddressRecord]]:
-        """By the index of their link."""
+        """Returns the addresses by the index of their link."""
         listed: dict[int, list[address.AddressRecord]] = defaultdict(list)
         for found in map(address.decode, self.namespace.route.dump(address.GET, address.of_link(0))):
             listed[found.index].append(found)
@@ -113,7 +115,7 @@ class Snapshot:
 
     @cached_property
     def _routes(self) -> dict[tuple[bytes, int, int], list[route.RouteRecord]]:
-        """Ours, by destination and table. Of others, a container may have hundreds of thousands."""
+        """Our routes by destination and table. A container may have hundreds of thousands of others."""
         found: dict[tuple[bytes, int, int], list[route.RouteRecord]] = defaultdict(list)
         for family in _FAMILIES.values():
             try:
@@ -169,10 +171,10 @@ class Snapshot:
         wanted = ((item.peer_mac, peer.mac), (item.mtu, peer.mtu), (item.txqlen, peer.txqlen))
         if any(one is not None and one != there for one, there in wanted):
             return False
-        return not item.strangeness(found) and not LinkObject.drift(item, found, scope)
+        return not item.ownership_conflicts(found) and not LinkObject.plan_differences(item, found, scope)
 
     def _number_of(self, other: Namespace) -> int | None:
-        """By which this namespace knows another."""
+        """Returns the ID by which this namespace knows another."""
         if other.identity not in self._numbers:
             answer = self.namespace.route.ask(nsid.GET, nsid.of(other.fileno()))
             self._numbers[other.identity] = nsid.ANY if answer is None else nsid.decode(answer)

@@ -1,4 +1,4 @@
-"""The way out of a namespace, the largest packet that it takes, and the machines next to it.
+"""The uplink of a namespace, the largest packet that it takes, and the neighbouring machines.
 
 Containers' traffic leaves the host by its default route, so a container's MTU must fit that. Nothing is sent:
 the kernel's routes name the gateways, and its neighbour table names the machines that have answered.
@@ -17,8 +17,8 @@ from .errors import ABSENT, Refused
 from .namespace import Namespace
 from .netlink import link, neighbour, route
 
-# Root servers, whose addresses have not moved for decades and are in no private network. Nothing is sent to
-# them: the kernel is asked which way it would go.
+# Root servers, whose addresses have not changed for decades and are in no private network. Nothing is sent to
+# them: the kernel is only asked for its route to them.
 _FAR_AWAY: dict[int, bytes] = {
     socket.AF_INET: socket.inet_pton(socket.AF_INET, "198.41.0.4"),
     socket.AF_INET6: socket.inet_pton(socket.AF_INET6, "2001:503:ba3e::2:30"),
@@ -26,29 +26,29 @@ _FAR_AWAY: dict[int, bytes] = {
 
 
 class Uplink(Struct, frozen=True):
-    """A link that leads out, and what fits it: its MTU, or that of the route by it if it is smaller."""
+    """A link that leads out of the host, and its MTU, or that of its route if it is smaller."""
 
     link: str
     mtu: int
 
 
 def uplink(namespace: Namespace) -> Uplink | None:
-    """The narrowest of the links that the default routes of both families use; None without any.
+    """Returns the narrowest link that the default routes of both families use; None without a default route.
 
-    Of several default routes of a family, the kernel uses the one with the lowest metric whose link is
-    up; of its hops, all.
+    Of several default routes of a family, the kernel uses the one with the lowest metric whose link is up; of
+    its hops, all.
     """
     ways = [way for family in _FAR_AWAY for way in _ways(namespace, family)]
     return min(ways, key=lambda way: way.mtu, default=None)
 
 
 def uplink_of(namespace: Namespace, family: int) -> Uplink | None:
-    """The narrowest link of one family's default route; None without one."""
+    """Returns the narrowest link of one family's default route; None without one."""
     return min(_ways(namespace, family), key=lambda way: way.mtu, default=None)
 
 
 def gateway_of(namespace: Namespace, family: int, index: int) -> bytes | None:
-    """The gateway of a family's default route by a link; None if the route has none."""
+    """Returns the gateway of a family's default route by a link; None if the route has no gateway."""
     found = _default_route(namespace, family)
     hops = () if found is None else found.hops
     return next((hop.gateway for hop in hops if hop.index == index), None)
@@ -60,7 +60,7 @@ def _ways(namespace: Namespace, family: int) -> Iterator[Uplink]:
         try:
             payload = namespace.route.ask(link.GET, link.get(hop.index or 0))
         except Refused as refused:
-            if refused.errno in ABSENT:  # it went just now
+            if refused.errno in ABSENT:  # it was just deleted
                 continue
             raise
         if payload is not None:
@@ -71,7 +71,7 @@ def _ways(namespace: Namespace, family: int) -> Iterator[Uplink]:
 
 
 def _default_route(namespace: Namespace, family: int) -> route.RouteRecord | None:
-    """By a lookup (0.02 ms). Only where a narrower route answers, by a list (10 ms at 10,000 routes)."""
+    """Uses a lookup (0.02 ms). Only if a narrower route answers, it lists all (10 ms for 10,000 routes)."""
     try:
         answer = namespace.route.ask(route.GET, route.matching(family, _FAR_AWAY[family]))
         found = None if answer is None else route.decode(answer)
@@ -96,24 +96,24 @@ def _leads_out(found: route.RouteRecord) -> bool:
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _EVERY_TABLE = 0
-# Entries that a machine answered for, lately or some time ago, or that an operator has set.
+# Entries that a machine answered for at some time, or that an operator set.
 _ANSWERED = neighbour.REACHABLE | neighbour.STALE | neighbour.DELAY | neighbour.PROBE | neighbour.PERMANENT
 
 Role: TypeAlias = Literal["gateway", "neighbour", "resolver", "routed"]
 
 
 class Machine(Struct, frozen=True):
-    """Who has an address, and on which link. `routed`: only a host route of another program says so."""
+    """The holder of an address, and its link. `routed`: known only from a host route of another program."""
 
     role: Role
     link: str
 
 
 def machines_on(namespace: Namespace, links: Mapping[int, str]) -> dict[bytes, Machine]:
-    """By address, those on the given links, which have their indexes as keys; without link-local ones.
+    """Returns the machines on the given links by address, without link-local ones; the keys are link indexes.
 
-    Routes and neighbours are asked for link by link, so that the kernel skips those of thousands of other
-    links (0.5 ms a link at 5,000 attachments, where a list of all of them takes 19 ms).
+    It queries routes and neighbours link by link, so that the kernel skips those of thousands of other links
+    (0.5 ms a link at 5,000 attachments, where a list of all of them takes 19 ms).
     """
     found: dict[bytes, Machine] = {}
     for index, name in links.items():
@@ -138,7 +138,7 @@ def _answered(namespace: Namespace, family: int, index: int) -> Iterator[bytes]:
 
 
 def _routed(namespace: Namespace, family: int, index: int) -> Iterator[tuple[bytes, Role, int]]:
-    """Gateways of all routes by a link, in every table; and machines on it that have a route of their own."""
+    """Yields the gateways of all routes by a link, in every table, and machines with a route of their own."""
     for payload in _dumped(namespace, route.GET, route.of_table(family, _EVERY_TABLE, index)):
         found = route.decode(payload)
         if found.kind != route.UNICAST or found.protocol == route.PROTOCOL or found.flags & route.CLONED:
@@ -151,7 +151,7 @@ def _routed(namespace: Namespace, family: int, index: int) -> Iterator[tuple[byt
 
 
 def _next_hops(namespace: Namespace) -> list[route.NextHop]:
-    """Routes may name them by number alone (the sysctl nexthop_compat_mode)."""
+    """Returns next hops by number: routes may name them only by it (the sysctl nexthop_compat_mode)."""
     return [
         route.decode_next_hop(it) for it in _dumped(namespace, route.GET_NEXT_HOP, route.every_next_hop())
     ]
@@ -161,7 +161,7 @@ def _dumped(namespace: Namespace, kind: int, question: bytes) -> list[bytes]:
     try:
         return namespace.route.dump(kind, question)
     except Refused as refused:
-        if refused.errno in ABSENT or refused.errno == errno.EOPNOTSUPP:  # nothing is there, or can be
+        if refused.errno in ABSENT or refused.errno == errno.EOPNOTSUPP:  # no machine is there, or can be
             return []
         raise
 

@@ -1,4 +1,4 @@
-"""Values of kernel objects: checked when an object is made, packed when it is sent."""
+"""Values of kernel objects: checked when an object is created, packed when it is sent."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import lru_cache
 
 from .errors import InvalidObject
 
-# RFC 8200, section 5. On a link of less, the kernel has no IPv6, and no settings for it either.
+# RFC 8200, section 5. On a link with a smaller MTU, the kernel has no IPv6 and no settings for it.
 IPV6_MTU = 1280
 
 _NAME = re.compile(r"[^\s/:%\0]{1,15}")
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
-# The same few values come by many times on the way of one attachment.
+# The same few values recur for one attachment.
 _remembered = lru_cache(maxsize=4096)
 
 
@@ -23,7 +23,7 @@ _remembered = lru_cache(maxsize=4096)
 def require_link_name(name: str) -> None:
     if not _NAME.fullmatch(name) or name in (".", "..") or not _fits(name):
         raise InvalidObject(
-            f"{name[:40]!r} is no name for a link: at most 15 bytes, no space, '/', ':' or '%'"
+            f"{name[:40]!r} is not a valid link name: at most 15 bytes, no space, '/', ':' or '%'"
         )
 
 
@@ -35,7 +35,7 @@ def _fits(name: str) -> bool:
 
 
 def is_passable(text: str) -> bool:
-    """Whether a system call can be given it: no NUL, and no half of a surrogate pair."""
+    """Says whether a system call accepts it: no NUL, and no half of a surrogate pair."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -47,9 +47,9 @@ def require_mac(mac: str | None) -> None:
     if mac is None:
         return
     if not _MAC.fullmatch(mac):
-        raise InvalidObject(f"{mac[:40]!r} is no MAC address: six lower-case pairs such as 02:00:00:00:00:01")
+        raise InvalidObject(f"{mac[:40]!r} is not a MAC address, such as 02:00:00:00:00:01 in lower case")
     if int(mac[1], 16) & 1:
-        raise InvalidObject(f"{mac} is a group's MAC address, no link can have it")
+        raise InvalidObject(f"{mac} is a multicast MAC address, which no link can have")
 
 
 def require_range(what: str, value: int | None, low: int, high: int) -> None:
@@ -59,7 +59,7 @@ def require_range(what: str, value: int | None, low: int, high: int) -> None:
 
 @_remembered
 def packed_ip(text: str) -> bytes:
-    """An address of either family.
+    """Packs an address of either family.
 
     >>> packed_ip("10.0.0.1").hex()
     '0a000001'
@@ -67,24 +67,24 @@ def packed_ip(text: str) -> bytes:
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in text else socket.AF_INET, text)
     except (OSError, ValueError):
-        raise InvalidObject(f"{text[:60]!r} is no IP address") from None
+        raise InvalidObject(f"{text[:60]!r} is not an IP address") from None
 
 
 @_remembered
 def packed_cidr(text: str) -> tuple[bytes, int]:
-    """An address and its prefix length; without one, all of its bits."""
+    """Packs an address and returns its prefix length; without a prefix, all of its bits."""
     address, slash, length = text.partition("/")
     packed = packed_ip(address)
     if not slash:
         return packed, len(packed) * 8
     if not (length.isascii() and length.isdecimal() and len(length) <= 3 and int(length) <= len(packed) * 8):
-        raise InvalidObject(f"{text[:60]!r} has no prefix length that fits its family")
+        raise InvalidObject(f"{text[:60]!r} has an invalid prefix length")
     return packed, int(length)
 
 
 @_remembered
 def packed_network(text: str) -> tuple[bytes, int]:
-    """As `packed_cidr`, of a network: no bit may stand behind the prefix."""
+    """Like `packed_cidr`, for a network: no bit may be set after the prefix."""
     packed, prefix = packed_cidr(text)
     if int.from_bytes(packed, "big") & ((1 << (len(packed) * 8 - prefix)) - 1):
         raise InvalidObject(f"{text} has bits set after its prefix of {prefix}")

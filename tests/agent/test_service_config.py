@@ -68,9 +68,9 @@ HOST_PORTS: list[tuple[dict[str, Any], str]] = [
     (mapped(port(protocol="icmp")), "protocol 'icmp' is not one of tcp, udp, sctp"),
     (mapped(port(protocol="")), "protocol '' is not one of tcp, udp, sctp"),
     (mapped(port(protocol=6)), 'protocol is 6, and must be "tcp", "udp" or "sctp"'),
-    (mapped(port(hostIP="localhost")), "hostIP 'localhost' is no IP address"),
-    (mapped(port(hostIP="192.0.2.1/24")), "hostIP '192.0.2.1/24' is no IP address"),
-    (mapped(port(hostIP="fe80::1%eth0")), "hostIP 'fe80::1%eth0' is no IP address"),
+    (mapped(port(hostIP="localhost")), "hostIP 'localhost' is not an IP address"),
+    (mapped(port(hostIP="192.0.2.1/24")), "hostIP '192.0.2.1/24' is not an IP address"),
+    (mapped(port(hostIP="fe80::1%eth0")), "hostIP 'fe80::1%eth0' is not an IP address"),
     (mapped(port(hostIP="\0")), "hostIP"),
     (mapped(*(port(hostPort=number) for number in range(1, 5002))), "has 5001 ports; the maximum is 5000"),
     (mapped(port(hostIP="224.0.0.1")), "hostIP 224.0.0.1 is not an address that a host can have"),
@@ -133,7 +133,7 @@ MASQUERADE: list[tuple[dict[str, Any], str]] = [
     ({"ipMasq": {"except": [5]}}, "except[0] is 5; except is a list of ranges, such as"),
     ({"ipMasq": {"except": ["10.0.0.0/33"]}}, "ipMasq.except: '10.0.0.0/33'"),
     ({"ipMasq": {"except": ["10.0.0.1/8"]}}, "ipMasq.except: 10.0.0.1/8 has bits set after its prefix"),
-    ({"ipMasq": {"except": ["everywhere"]}}, "ipMasq.except: 'everywhere' is no IP address"),
+    ({"ipMasq": {"except": ["everywhere"]}}, "ipMasq.except: 'everywhere' is not an IP address"),
     (
         {"ipMasq": {"except": [f"10.{number}.0.0/16" for number in range(256)] + ["192.168.0.0/16"]}},
         "ipMasq.except has 257 ranges; the maximum is 256",
@@ -151,9 +151,9 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"txQLen": "long"}, 'txQLen is "long", and must be a whole number from 0 to 1000000'),
     ({"args": {"cni": {"txQLen": -1}}}, "txQLen -1 is not from 0 to 1000000"),
     ({"args": {"cni": {"mtu": 100}}}, "mtu 100 is not from 576 to 65535"),
-    ({"mac": "02:00"}, "'02:00' is no MAC address"),
+    ({"mac": "02:00"}, "'02:00' is not a MAC address"),
     ({"mac": 5}, "mac is 5, and must be a MAC address, such as"),
-    ({"args": {"cni": {"mac": "03:00:00:00:00:01"}}}, "03:00:00:00:00:01 is a group's MAC address"),
+    ({"args": {"cni": {"mac": "03:00:00:00:00:01"}}}, "03:00:00:00:00:01 is a multicast MAC address"),
 ]
 
 BAD = HOST_PORTS + BANDWIDTH + MASQUERADE + OTHERS

@@ -57,7 +57,7 @@ def lock(left: Machine) -> Path:
 @STRANGE
 def test_it_is_not_opened_and_what_it_is_is_said(tmp_path: Path, put: Callable[[Path], None]) -> None:
     put(tmp_path / "journal.db.lock")
-    with pytest.raises(LockNotAFile, match=r"journal\.db\.lock is no file, but a"):
+    with pytest.raises(LockNotAFile, match=r"journal\.db\.lock is a"):
         locked(str(tmp_path / "journal.db"))
     if put is link_to_a_file:
         assert (tmp_path / "elsewhere").read_text() == "precious"

@@ -153,7 +153,7 @@ def test_a_wal_that_is_a_fifo_is_not_opened_either(tmp_path: Path) -> None:
     Path(f"{path}-wal").unlink(missing_ok=True)
     os.mkfifo(f"{path}-wal")
     for use in (opened, as_it_is):
-        with pytest.raises(NotAFile, match=r"journal\.db-wal is no file, but a FIFO"):
+        with pytest.raises(NotAFile, match=r"journal\.db-wal is a FIFO, not a regular file"):
             use(str(path))
 
 

@@ -224,7 +224,7 @@ def test_a_read_only_disk_fails_add_before_any_plugin_runs_and_never_del(
     runtime.check(NETWORK, WEB)
     runtime.delete(NETWORK, WEB)
     assert calls(plugins) == ["ADD", "CHECK", "DEL"]
-    assert said == ["the cache entry of net/web-1/eth0 could not be removed: Read-only file system"]
+    assert said == ["cannot remove the cache entry of net/web-1/eth0: Read-only file system"]
 
 
 @pytest.mark.unit

@@ -271,7 +271,7 @@ def test_a_bad_file_is_reported_and_hides_nothing(tmp_path: Path) -> None:
     assert "10-x.conf: error parsing configuration: expected an object" in reported[-1]
     with pytest.raises(NetworkNotFound, match='no net configuration with name "absent"') as caught:
         load_network(str(tmp_path), "absent")
-    assert "passed over" in caught.value.details
+    assert "skipped" in caught.value.details
     assert "00-broken.conflist" in caught.value.details
 
 

@@ -313,7 +313,7 @@ def test_an_operation_whose_time_is_up_starts_no_plugin(
 ) -> None:
     shell_plugin(plugins / "plugin", f"touch {tmp_path}/started; echo '{{}}'")
     for verb in (runtime.add, runtime.check, runtime.delete):
-        with pytest.raises(DeadlineExceeded, match="ran out before plugin was run"):
+        with pytest.raises(DeadlineExceeded, match="passed before plugin was run"):
             verb(NETWORK, WEB, timeout=0)
     assert not (tmp_path / "started").exists()
 

@@ -104,7 +104,7 @@ def test_check_of_something_that_was_never_added_says_so(
 ) -> None:
     with pytest.raises(CNIError) as caught:
         runtime.check(doubles.network(doubles.noop(ReportError="no such address")), web)
-    assert caught.value.__notes__ == ["the cache knows of no ADD of this attachment"]
+    assert caught.value.__notes__ == ["the cache has no ADD of this attachment"]
 
 
 def test_numbers_are_written_as_go_writes_them(runtime: Runtime, doubles: Doubles) -> None:
@@ -121,7 +121,7 @@ def test_numbers_are_written_as_go_writes_them(runtime: Runtime, doubles: Double
 def test_arguments_that_json_cannot_hold_are_refused_before_any_plugin_runs(
     runtime: Runtime, doubles: Doubles, value: object
 ) -> None:
-    with pytest.raises(InvalidEnvironment, match="cannot be written as JSON") as caught:
+    with pytest.raises(InvalidEnvironment, match="as JSON") as caught:
         runtime.add(doubles.network(doubles.noop()), Endpoint("c", "/x", capability_args={"x": value}))
     assert caught.value.code == 4
     assert doubles.commands == []
@@ -136,7 +136,7 @@ def test_a_second_add_that_fails_does_not_undo_the_first(
     plugin.order(ReportError="eth0 exists", ReportErrorCode=100)
     with pytest.raises(PluginFailed) as caught:
         runtime.add(network, web, cleanup=True)
-    assert "attached already" in caught.value.__notes__[0]
+    assert "already attached" in caught.value.__notes__[0]
     assert doubles.commands == ["ADD", "ADD"]
     assert cache_files(cache) == ["net-web-1-eth0"]
 

@@ -113,7 +113,7 @@ def test_ten_upgrades_and_downgrades_under_load_cost_no_call_and_no_packet(
 
 @pytest.mark.parametrize(
     ("runs", "comes", "said"),
-    [("this", "wrong", "cannot be given"), ("breaking", "this", f"schema {VERSION + 1}")],
+    [("this", "wrong", "cannot migrate"), ("breaking", "this", f"schema {VERSION + 1}")],
     ids=["its migration fails", "it cannot read the journal"],
 )
 def test_a_version_that_cannot_follow_changes_nothing(

@@ -91,24 +91,24 @@ ROW = ("Row", "properties")
 @pytest.mark.parametrize(
     ("after", "sentence"),
     [
-        (changed(*ROW, "name", to=None), "the field [].name is gone"),
-        (changed(*ROW, "name", to={"type": "integer"}), "[].name was string, and is integer"),
-        (changed(*ROW, "mtu", to={"type": "integer"}), "[].mtu was integer or null, and is integer"),
+        (changed(*ROW, "name", to=None), "the field [].name was removed"),
+        (changed(*ROW, "name", to={"type": "integer"}), "[].name was string and is now integer"),
+        (changed(*ROW, "mtu", to={"type": "integer"}), "[].mtu was integer or null and is now integer"),
         (
             changed(*ROW, "name", to={"anyOf": [{"type": "string"}, {"type": "null"}]}),
-            "[].name was string, and is null or string",
+            "[].name was string and is now null or string",
         ),
         (
             changed("Row", "required", to=["name", "mtu"]),
-            "the field [].state was always there, and may be missing",
+            "the field [].state was always present and may now be missing",
         ),
-        (changed(*ROW, "state", to={"enum": ["on"]}), "[].state is never 'off' any more"),
-        (changed("Part", "properties", "size", to=None), "the field [].parts[].size is gone"),
+        (changed(*ROW, "state", to={"enum": ["on"]}), "[].state is no longer 'off'"),
+        (changed("Part", "properties", "size", to=None), "the field [].parts[].size was removed"),
         (
             changed(*ROW, "counters", to={"type": "object", "additionalProperties": {"type": "string"}}),
-            "[].counters.* was integer, and is string",
+            "[].counters.* was integer and is now string",
         ),
-        ({**DOCUMENT, "type": "object"}, "the document was array, and is object"),
+        ({**DOCUMENT, "type": "object"}, "the document was array and is now object"),
     ],
     ids=lambda it: it if isinstance(it, str) else "",
 )
@@ -139,5 +139,5 @@ def test_a_kind_of_object_that_is_gone_breaks_scripts() -> None:
             ]
         }
 
-    assert breaks(union("veth", "up", "rule"), union("veth", "up")) == ["the document is no rule any more"]
+    assert breaks(union("veth", "up", "rule"), union("veth", "up")) == ["the document is no longer rule"]
     assert breaks(union("veth", "up"), union("veth", "up", "rule")) == []

@@ -107,7 +107,7 @@ def test_rows_that_contradict_each_other_are_no_fault_of_the_disk(tmp_path: Path
         reserve(ledger, "web", 2)
 
     try:
-        with pytest.raises(JournalError, match="the same row is there already"):
+        with pytest.raises(JournalError, match="this row already exists"):
             journal.change(twice).result(5)
         assert journal.trouble == ""
     finally:

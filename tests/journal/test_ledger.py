@@ -27,7 +27,7 @@ def test_an_attachment_comes_back_as_it_was_written(ledger: Ledger) -> None:
 
 def test_an_address_has_one_holder(ledger: Ledger) -> None:
     number = reserve(ledger, "web", 2)
-    with pytest.raises(sqlite3.IntegrityError, match="held already"):
+    with pytest.raises(sqlite3.IntegrityError, match="already held"):
         reserve(ledger, "db", 2)
     assert ledger.holder(SCOPE, ip(2)) == number
 

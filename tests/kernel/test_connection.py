@@ -274,7 +274,7 @@ def test_a_change_whose_answer_is_cut_off_is_of_unknown_outcome(
 ) -> None:
     monkeypatch.setattr(connection, "_BUFFER", 16)
     with namespace.connect() as narrow:
-        with pytest.raises(OutcomeUnknown, match="cut off"):
+        with pytest.raises(OutcomeUnknown, match="truncated"):
             narrow.change(address.NEW, MAKE, new_address(index, 1))
         assert addresses(narrow, index) == {"10.7.0.1"}
 

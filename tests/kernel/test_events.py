@@ -486,5 +486,5 @@ def test_more_changes_of_rules_than_fit_are_told_as_lost(namespace: Namespace) -
 
 
 def test_rules_and_links_are_not_one_stream(namespace: Namespace) -> None:
-    with pytest.raises(ValueError, match="a stream of their own"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         Events.open(namespace, ("ruleset", "link"))

@@ -87,10 +87,10 @@ def make_nothing(path: Path) -> None:
 
 
 OTHERS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "an ordinary file": (make_file, "an ordinary file, not a network namespace"),
+    "a regular file": (make_file, "is a regular file, not a network namespace"),
     "a directory": (make_directory, "a directory, not a network namespace"),
     "a FIFO": (os.mkfifo, "a FIFO, not a network namespace"),
-    "a dangling link": (make_dangling_link, "a link that leads nowhere"),
+    "a dangling link": (make_dangling_link, "a dangling symbolic link"),
     "a loop of links": (make_loop, "symbolic links"),
     "a socket": (make_socket, "cannot open network namespace"),
     "nothing": (make_nothing, "No such file or directory"),
@@ -129,7 +129,7 @@ def test_a_file_in_place_of_a_directory_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "\0", "\udc80\0"])
 def test_a_path_with_a_nul_is_refused(path: str) -> None:
-    with pytest.raises(InvalidNamespace, match="no path") as caught:
+    with pytest.raises(InvalidNamespace, match="not a path") as caught:
         Namespace.open(path)
     assert caught.value.errno == errno.EINVAL
 
@@ -206,7 +206,7 @@ def test_closing_twice_is_closing() -> None:
 def test_a_closed_namespace_says_so(use: Callable[[Namespace], object]) -> None:
     namespace = Namespace.new("pod seven")
     namespace.close()
-    with pytest.raises(InvalidNamespace, match="pod seven was closed"):
+    with pytest.raises(InvalidNamespace, match="pod seven is closed"):
         use(namespace)
 
 

@@ -1,4 +1,4 @@
-"""`python -m tools.reference`: writes pages and schemas, or says which are not as the code has them."""
+"""`python -m tools.reference`: writes pages and schemas, or lists those that differ from the code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> int:
     broken = [] if args.check else _broken(ROOT, set(args.breaking))
     if args.check or broken:
         for path in [*stale, *orphans]:
-            print(f"not as the code has it: {path.relative_to(ROOT)}", file=sys.stderr)
+            print(f"differs from the code: {path.relative_to(ROOT)}", file=sys.stderr)
         for sentence in broken:
             print(sentence, file=sys.stderr)
         return 1 if stale or orphans or broken else 0
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _made(root: Path) -> set[Path]:
-    """Files in the places where nothing else is."""
+    """Files in the folders that contain only generated files."""
     reference = root / "docs" / "reference"
     places = [
         *(reference / name for name in ("commands", "keys", "errors", "metrics")),

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def breaks(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What is gone, or is something else now, each as a sentence. What was added breaks nothing."""
+    """Yields what was removed or changed, each as a sentence. Additions break nothing."""
     return list(dict.fromkeys(_breaks(before, after, (before, after), "", frozenset())))
 
 
@@ -23,13 +23,13 @@ def _breaks(
     olds, news = _variants(old, whole[0]), _variants(new, whole[1])
     was, now = _types(olds), _types(news)
     if was != now:
-        yield f"{path or 'the document'} was {_shown(was)}, and is {_shown(now)}"
+        yield f"{path or 'the document'} was {_shown(was)} and is now {_shown(now)}"
         return
     yield from _lost_values(olds, news, path)
     for variant in olds:
         other = _same(variant, news)
         if other is None:
-            yield f"{path or 'the document'} is no {_name(variant)} any more"
+            yield f"{path or 'the document'} is no longer {_name(variant)}"
             continue
         yield from _lost_fields(variant, other, whole, path, seen)
         if "items" in variant:
@@ -46,19 +46,19 @@ def _lost_fields(
     for name, kind in old.get("properties", {}).items():
         place = f"{path}.{name}".lstrip(".")
         if name not in new.get("properties", {}):
-            yield f"the field {place} is gone"
+            yield f"the field {place} was removed"
             continue
         if name in old.get("required", ()) and name not in new.get("required", ()):
-            yield f"the field {place} was always there, and may be missing"
+            yield f"the field {place} was always present and may now be missing"
         yield from _breaks(kind, new["properties"][name], whole, place, seen)
 
 
 def _lost_values(olds: list[dict[str, Any]], news: list[dict[str, Any]], path: str) -> Iterator[str]:
-    """A script that waits for a value waits for ever."""
+    """A script that waits for a removed value waits for ever."""
     was = {str(it) for old in olds for it in old.get("enum", ())}
     now = {str(it) for new in news for it in new.get("enum", ())}
     if was and now:
-        yield from (f"{path} is never {value!r} any more" for value in sorted(was - now))
+        yield from (f"{path} is no longer {value!r}" for value in sorted(was - now))
 
 
 def _variants(schema: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -74,14 +74,14 @@ def _types(variants: list[dict[str, Any]]) -> set[str]:
 
 
 def _type_of_values(schema: dict[str, Any]) -> str:
-    """Of an enumeration, which names no type."""
+    """The type of an enumeration's values, which names no type."""
     names = {"str": "string", "int": "integer", "NoneType": "null"}
     kinds = {names.get(type(it).__name__, "anything") for it in schema.get("enum", ())}
     return kinds.pop() if len(kinds) == 1 else "anything"
 
 
 def _same(variant: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Of several objects, the one that is called the same."""
+    """Finds the object of the same name among several."""
     fitting = [it for it in others if _types([it]) == _types([variant])]
     if len(fitting) > 1:
         fitting = [it for it in fitting if _name(it) == _name(variant)]
@@ -89,7 +89,7 @@ def _same(variant: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, An
 
 
 def _name(schema: dict[str, Any]) -> str:
-    """By its tag, the field that has one value only; or as its type is called."""
+    """Names an object by its tag, a field with only one value, or by its type."""
     tags = [it["enum"][0] for it in schema.get("properties", {}).values() if len(it.get("enum", ())) == 1]
     return str(tags[0]) if tags else str(schema.get("title") or schema.get("type", "value"))
 

@@ -42,7 +42,7 @@ def command_page(command: Described, siblings: list[Described], before: Page | N
 
 
 def help_parts(command: Described) -> dict[str, str]:
-    """A docstring in parts: what stands before the first block, and the blocks by their names."""
+    """Splits a docstring: the text before the first block, and the blocks by name."""
     text = dedent(sources.getdoc(command.module) or "").strip()
     parts = re.split(r"^([a-z]+):\n", text, flags=re.MULTILINE)
     return {"": parts[0].strip()} | {

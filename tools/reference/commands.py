@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 from netloom.cli.arguments import parser_for
 from netloom.cli.tree import TREE, Command
 
-# Commands whose output has no type yet. The list may only become shorter.
+# Commands whose output has no type yet. The list may only get shorter.
 UNTYPED: frozenset[str] = frozenset()
 
-# Commands whose output goes on and on: every line is a document.
+# Commands with endless output: every line is a document.
 LINES = frozenset({"events"})
-# Of these, programs read the very bytes that plugins and cnitool print.
+# Programs read the exact output of these, which plugins and cnitool also print.
 RESULTS = frozenset({"cni add", "cni convert"})
 
 
 class Described(NamedTuple):
-    """`name` is that of its page and of its schema; `output` is what its module names so."""
+    """`name` is that of its page and schema; `output` is the output type that its module declares."""
 
     path: tuple[str, ...]
     summary: str
@@ -41,7 +41,7 @@ class Described(NamedTuple):
 
     @property
     def has_output(self) -> bool:
-        """Whether the module says what it prints, if only that it is nothing."""
+        """Says whether the module declares its output, even if there is none."""
         return hasattr(self.module, "OUTPUT")
 
     @property

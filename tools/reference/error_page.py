@@ -9,10 +9,10 @@ from .markdown import paragraphs, sentence, table
 from .page import Page, Part, merged
 
 AREAS = {
-    "cni": "an error of CNI, by its number: of plugins, and of the `netloom cni` commands",
-    "kernel": "an error of kernel objects: of `netloom plan`, and of `netloom.kernel`",
+    "cni": "a CNI error code, from plugins and the `netloom cni` commands",
+    "kernel": "an error about kernel objects, from `netloom plan` and `netloom.kernel`",
     "command": "an error of a command",
-    "finding": "something that a look at the node finds; each page says who looks",
+    "finding": "a finding about the node; each page names the commands that report it",
 }
 
 

@@ -1,4 +1,4 @@
-"""All files of the reference, as the code would have them now."""
+"""All files of the reference, as the code defines them now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .schemas import schema_of, written
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# What standard error gets with --json if a command fails; no command is called so.
+# With --json, the output on standard error of a failed command; no command has this name.
 ERROR = "error"
 
 
@@ -35,7 +35,7 @@ def schemas(root: Path) -> dict[Path, dict[str, Any]]:
 
 
 def current(root: Path) -> dict[Path, str]:
-    """By path. Of pages that are there, what was written by hand is part of it."""
+    """Returns the files by path. Hand-written parts of existing pages are kept."""
     reference = root / "docs" / "reference"
     listed = list(commands())
     command_pages = {

@@ -1,7 +1,7 @@
-"""Who finds what, as the code has it: nobody writes it down twice.
+"""Which commands report which finding, derived from the code, so that the list exists only once.
 
-`netloom doctor` has a table of what each of its checks may find, of which the first is what `netloom status`
-says. Of the others, it is read off the modules in which their findings are made.
+`netloom doctor` has a table of what each of its checks may find; the first check is that of `netloom status`.
+For other commands, the codes come from the modules that make their findings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from netloom.ops.journals.backup import BEARABLE, FAULTS
 
 NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 
-# Numbers are CNI's, and may be anything else.
+# Numbers are CNI's, and may also occur with other meanings.
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _AGENT, _ATTACHMENTS, _KERNEL, _NETWORKS, _POOLS = (
     f"ops/health/{it}.py" for it in ("node", "attachments", "kernel", "networks", "pools")
@@ -28,7 +28,7 @@ _OWN_ADDRESSES = f"{_KERNEL}:address_missing"
 _FILES_OF_RUNTIMES = tuple(
     f"{_NETWORKS}:{it}" for it in ("of_first_file", "of_later_files", "of_files_before", "of_same_name")
 )
-# By command, the modules that make its findings; of one of which it calls a single function, that one.
+# For each command, the modules that make its findings; or one function of a module, if it calls only that.
 MADE_IN: Mapping[str, tuple[str, ...]] = {
     "check": (
         "ops/audit.py",
@@ -67,7 +67,7 @@ MADE_IN: Mapping[str, tuple[str, ...]] = {
         _FIREWALLS,
     ),
 }
-# What the agent shows to machines that watch.
+# Agent endpoints for monitoring.
 SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
     "/readyz": (
@@ -88,7 +88,7 @@ SHOWN_IN: Mapping[str, tuple[str, ...]] = {
 
 
 def finders(code: str) -> list[str]:
-    """Commands, and then pages of the agent, that may give it."""
+    """Returns the commands, and then the agent's endpoints, that may report it."""
     return [who for who, codes in _found().items() if code in codes]
 
 
@@ -112,7 +112,7 @@ def _page(command: str) -> str:
 def _found() -> dict[str, frozenset[str]]:
     node = next(check for check in CHECKS if check.name == "node")
     return {
-        # Of firewalls, `doctor` has a check of its own.
+        # For firewalls, `doctor` has a check of its own.
         "status": codes_in(_FIREWALLS) | frozenset(node.codes),
         "doctor": frozenset({FAILED, *(code for check in CHECKS for code in check.codes)}),
         **{command: codes_in(*places) for command, places in MADE_IN.items()},
@@ -122,7 +122,7 @@ def _found() -> dict[str, frozenset[str]]:
 
 
 def codes_in(*places: str) -> frozenset[str]:
-    """Codes of the catalogue that stand in modules, or in a function and what it calls beside it."""
+    """Returns the codes of the catalogue in modules, or in a function and the functions that it calls."""
     found: set[str] = set()
     for place in places:
         name, _, function = place.partition(":")
@@ -134,7 +134,7 @@ def codes_in(*places: str) -> frozenset[str]:
 
 
 def _reached(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """A function of a module, and all at its top that it names, and those name."""
+    """Returns a function of a module, with all top-level names of the module that it uses, recursively."""
     known = {it: part for part in tree.body for it in _names(part)}
     waiting, seen = [name], dict[str, ast.stmt]()
     while waiting:

@@ -1,4 +1,4 @@
-"""What completion needs to know of every command, as data that can be read without the command."""
+"""What completion needs to know of every command, as data that is readable without loading the command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def grammar(commands: Sequence[Described]) -> str:
 
 
 def _checks() -> list[str]:
-    """The parser takes any word, so that its error can tell more than that of a choice."""
+    """The parser accepts any word, so that its error can say more than argparse's for a choice."""
     codes = {code for check in CHECKS for code in check.codes}
     return [*(check.name for check in CHECKS), *sorted(codes)]
 

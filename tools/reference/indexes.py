@@ -1,4 +1,4 @@
-"""The pages that lead to the others: commands, keys, errors, and exit statuses."""
+"""The index pages: commands, keys, errors, and exit statuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .key_page import Key
 from .markdown import sentence, table
 from .page import Page, Part, merged, read
 
-# A page of exit statuses says what is particular to a command; what all of them have stands above.
+# A page of exit statuses lists a command's own ones; those of all commands are listed above.
 _SAID_ALREADY = ("0", "2")
 _AREAS = {"cni": "Numbers", "command": "Commands", "finding": "Findings", "kernel": "Kernel objects"}
 
@@ -38,7 +38,7 @@ def keys_index(keys: Sequence[Key], pages: Mapping[str, str], before: Page | Non
 
 
 def _below(default: str) -> str:
-    """What a page says of itself, said from here."""
+    """Rewrites a page's description for the folder above."""
     return default.replace("(#", "(keys/defaultRoute.md#").replace("see [below]", "[see there]")
 
 
@@ -65,17 +65,17 @@ def exits_index(commands: Sequence[Described], pages: Mapping[str, str], before:
 
 
 def _from_above(text: str) -> str:
-    """Links of a command's page, from the folder above it."""
+    """Rewrites the links of a command's page for the folder above it."""
     return re.sub(r"\]\((\.\./)?([^):]*)\)", lambda it: f"]({'' if it[1] else 'commands/'}{it[2]})", text)
 
 
 def exit_rows(body: str) -> list[tuple[str, str]]:
-    """Statuses of a table, and what each is for."""
+    """Returns the statuses of a table with their meanings."""
     found = re.findall(r"^\| ([0-9, ]+) \| (.*) \|$", body, re.MULTILINE)
     return [(status.strip(), when.strip()) for status, when in found]
 
 
 def _index(before: Page | None, parts: Sequence[Part]) -> str:
-    """What stands in front of a page that leads to others is written by hand, and so is its title."""
+    """The title and introduction of an index page are written by hand."""
     page = before or Page("", "", ())
     return merged(page, page.title, page.lead, parts)

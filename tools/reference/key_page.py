@@ -1,4 +1,4 @@
-"""The page of a key of a network's configuration, and which keys there are."""
+"""The page of a configuration key of a network, and the list of keys."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from netloom.networks import config as network
 from .markdown import code, table
 from .page import Page, Part, merged
 
-# Every plugin of CNI may have it; which ones ours knows is part of its reference.
+# Every CNI plugin may have it; the reference says which ones netloom knows.
 _OF_CNI = {"capabilities": ('an object of booleans, such as {"portMappings": true}', "`{}`")}
-# What the type of the field does not tell.
+# What the field's type does not say.
 _DEFAULTS = {
     "pools": "none: it is required",
     "mtu": "0",
@@ -31,7 +31,7 @@ _DEFAULTS = {
 
 
 class Key(NamedTuple):
-    """`valid` is what may stand there, in the words of the error that somebody gets who writes another."""
+    """`valid` is the allowed values, in the words of the error for any other value."""
 
     name: str
     valid: str
@@ -45,7 +45,7 @@ def keys() -> list[Key]:
 
 
 def _valid(name: str) -> str:
-    return network.valid_value(name) or "nothing: it is refused"
+    return network.valid_value(name) or "nothing: the key is refused"
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
@@ -78,12 +78,12 @@ def key_page(key: Key, before: Page | None) -> str:
 
 
 def _as_code(valid: str) -> str:
-    """An example in it is JSON."""
+    """Formats JSON examples as code."""
     words, such_as, example = valid.partition("such as ")
     return f"{words}{such_as}{code(example)}" if such_as else valid
 
 
 def _since(before: Page | None) -> str:
-    """A page that is there knows the version that brought the key."""
+    """Keeps the version that introduced the key, which an existing page knows."""
     value = next((it.body for it in before.sections if it.heading == "Value"), "") if before else ""
     return value.split("|")[-2].strip() if "|" in value else __version__

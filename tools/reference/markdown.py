@@ -1,4 +1,4 @@
-"""Pieces of Markdown that a git host and the site show alike."""
+"""Pieces of Markdown that a git host and the site render alike."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def paragraphs(text: str) -> str:
 
 
 def _without_html(text: str) -> str:
-    """What is between backquotes is no HTML anyhow."""
+    """Escapes HTML outside of backquotes."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else part.replace("<", "&lt;") for part in parts)
 

@@ -8,8 +8,8 @@ from .markdown import code, paragraphs, table
 from .page import Page, Part, merged
 
 _KINDS = {
-    "counter": "a counter, which only grows and begins anew with the agent",
-    "gauge": "a gauge, as it is at this moment",
+    "counter": "a counter, which only grows and restarts at zero with the agent",
+    "gauge": "a gauge, the current value",
     "histogram": "a histogram, with `_bucket`, `_sum` and `_count`",
 }
 

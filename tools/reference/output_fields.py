@@ -1,11 +1,11 @@
-"""The fields of a document, from its schema: one row each, those of objects in it by their path."""
+"""The fields of a document, from its schema: one row each, nested fields by their path."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-# Types that have pages of their own, as seen from a command's.
+# Types that have pages of their own; paths are relative to a command's page.
 _ELSEWHERE = {
     "Plan": "a [plan](../plan.md)",
     "Difference": "[differences](../plan.md#differences) from the plan",
@@ -21,14 +21,14 @@ class Field(NamedTuple):
 
 
 def elsewhere(schema: dict[str, Any]) -> list[str]:
-    """What a document is, if other pages tell that."""
+    """Describes a type that another page documents."""
     shapes = schema.get("anyOf", [schema.get("items", schema)])
     names = [it.get("$ref", "").rpartition("/")[2] for it in shapes]
     return [_ELSEWHERE[name] for name in names if name in _ELSEWHERE]
 
 
 def about(schema: dict[str, Any]) -> str:
-    """What the whole is: the first line of its type's docstring."""
+    """Describes the whole document: the first line of its type's docstring."""
     shape = _resolved(schema.get("items", schema), schema)
     return str(shape.get("description", "")).partition("\n\n")[0]
 
@@ -64,7 +64,7 @@ def _meaning(kind: dict[str, Any], document: dict[str, Any]) -> str:
 
 
 def _inner(kind: dict[str, Any], document: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """The objects that a field holds, and how their fields' paths go on."""
+    """Returns the objects inside a field, with the path prefix of their fields."""
     for variant in _variants(kind):
         if "$ref" in variant:
             return variant, "."

@@ -1,6 +1,6 @@
-"""Pages: a title, a line on what it is about, and sections, some of which are made and some written by hand.
+"""Pages: a title, a line that describes it, and sections, some generated and some written by hand.
 
-A section is known by its heading. Those that are made are replaced as a whole; all others stay as they are.
+A heading identifies a section. Generated sections are replaced as a whole; all others are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Page(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A section that pages of a kind have. If it is not made, `body` is what a new page begins with."""
+    """A section of a page type. If it is not generated, `body` is its text in a new page."""
 
     heading: str
     body: str
@@ -52,9 +52,9 @@ def _body(lines: list[str]) -> str:
 
 
 def merged(before: Page | None, title: str, lead: str, parts: Sequence[Part]) -> str:
-    """The page anew: made parts in their place, and what was written by hand.
+    """Merges a page: generated parts in their place, hand-written ones unchanged.
 
-    Sections that pages of this kind need not have stand where they stood: behind the same heading as before.
+    Additional sections keep their place: behind the same heading as before.
     """
     kept = {it.heading: it.body for it in before.sections} if before else {}
     names = {part.heading for part in parts}
@@ -72,7 +72,7 @@ def merged(before: Page | None, title: str, lead: str, parts: Sequence[Part]) ->
 
 
 def _extras(before: Page | None, names: set[str], behind: str) -> list[str]:
-    """Sections by hand that followed one of the kind's own, up to the next of these."""
+    """Returns hand-written sections that followed one of the standard ones, up to the next standard one."""
     lines: list[str] = []
     last = ""
     for it in before.sections if before else ():

@@ -1,4 +1,4 @@
-"""JSON Schema of what commands print, from the types."""
+"""JSON Schemas of the commands' output, from its types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .descriptions import DESCRIPTIONS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# They write themselves, as CNI has it: without what is empty.
+# They encode themselves as CNI specifies: without empty fields.
 _OMITS_WHAT_IS_EMPTY = (
     result.Interface, result.IP, result.Route, result.DNS, result.Result, result.LegacyIP,
     result.LegacyResult,
@@ -24,13 +24,13 @@ _OMITS_WHAT_IS_EMPTY = (
 
 
 def schema_of(output: Any, title: str) -> dict[str, Any]:
-    """Other fields may come in later versions; those that are there stay, and stay what they are."""
+    """Returns a schema. Later versions may add fields, but keep the existing ones and their types."""
     kinds = _alternatives(output)
     shapes, named = msgspec.json.schema_components(kinds)
     document: dict[str, Any] = {"$schema": DIALECT, "title": title}
     document |= shapes[0] if len(shapes) == 1 else {"anyOf": list(shapes)}
     for cls in _structs(inspect.multi_type_info(kinds), set()):
-        # Two types of one name are called by their whole names.
+        # Two types of the same name get their full names.
         whole = f"{cls.__module__}.{cls.__qualname__}"
         definition = named[cls.__name__] if cls.__name__ in named else named[whole]
         _require(definition, _always_there(cls))
@@ -46,14 +46,14 @@ def written(schema: dict[str, Any]) -> str:
 
 
 def _alternatives(output: Any) -> tuple[Any, ...]:
-    """Several types of objects that nothing in them tells apart are no type of msgspec's."""
+    """Handles unions of objects without a tag, which msgspec does not support as a type."""
     if get_origin(output) in (Union, UnionType):
         return get_args(output)
     return (output,)
 
 
 def _require(definition: dict[str, Any], always: frozenset[str]) -> None:
-    """A default is for whoever reads; who writes it writes it out."""
+    """Marks fields with defaults as required: they are always written, and only readers use defaults."""
     properties = definition.get("properties", {})
     required = set(definition.get("required", ())) | always
     definition["required"] = [name for name in properties if name in required]
@@ -68,14 +68,14 @@ def _describe(definition: dict[str, Any], known: Mapping[str, str]) -> None:
 
 
 def _always_there(cls: type[Struct]) -> frozenset[str]:
-    """The fields that are written whatever they hold."""
+    """Returns the fields that are always written, whatever their value."""
     if cls.__struct_config__.omit_defaults or cls in _OMITS_WHAT_IS_EMPTY:
         return frozenset()
     return frozenset(it.encode_name for it in fields(cls) if it.default is not UNSET)
 
 
 def _structs(found: Any, seen: set[type]) -> Iterator[type[Struct]]:
-    """Every type of object in it, once."""
+    """Yields every object type in it once."""
     if isinstance(found, inspect.StructType):
         if found.cls in seen:
             return

@@ -1,7 +1,7 @@
 """The repository as a site: mkdocs calls these functions while it builds.
 
-Pages are written so that their links work on a git host. What is outside of docs/ there (the README, the
-changelog) is a page of the site, too, and links to it are rewritten on the way.
+Links in pages work on a git host. Files outside docs/ (the README, the changelog) are pages of the site as
+well, and links to them are rewritten during the build.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 
-# Files of the repository that are pages, and what they are called in the site.
+# Files of the repository that become pages, with their names in the site.
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
@@ -45,7 +45,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def rewritten(markdown: str, source: str) -> str:
-    """A page whose links lead to files of the site. `source` is the page's own file in the repository."""
+    """Rewrites a page's links to files of the site. `source` is the page's file in the repository."""
     here = os.path.dirname(_site_path(source))
 
     def link(match: re.Match[str]) -> str:
@@ -59,12 +59,12 @@ def rewritten(markdown: str, source: str) -> str:
 
 
 def _code(text: str) -> str:
-    """In a table, git hosts want a bar in code to be escaped; mkdocs would show the backslash."""
+    """Unescapes code: in a table, git hosts need a bar to be escaped, but mkdocs would show the backslash."""
     return text if text.startswith("```") else text.replace(r"\|", "|")
 
 
 def _target(link: str, source: str) -> str | None:
-    """The file of the repository that a link leads to; None of one that leads elsewhere."""
+    """Returns the repository file that a link leads to; None for other links."""
     if "://" in link or link.startswith(("mailto:", "/")):
         return None
     target = os.path.normpath(os.path.join(os.path.dirname(source), link))
@@ -85,7 +85,7 @@ def _name_of(source: str) -> str:
 
 
 def _linked(files: Files) -> set[str]:
-    """What pages lead to outside of docs/, and is none of the site's pages."""
+    """Returns the files outside docs/ that pages link to and that are not pages of the site."""
     found = set()
     for page in files.documentation_pages():
         source = _source_of(page.src_uri)
@@ -116,7 +116,7 @@ def _nav() -> list[Any]:
 
 
 def _pages(folder: str) -> list[str]:
-    """Numbers by their size, then words."""
+    """Sorts numbers by value, before words."""
 
     def order(path: Path) -> tuple[bool, int, str]:
         return (not path.stem.isdecimal(), int(path.stem) if path.stem.isdecimal() else 0, path.stem.lower())

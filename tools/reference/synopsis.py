@@ -1,4 +1,4 @@
-"""How a command is called, from its parser. argparse's own words for it differ between versions of Python."""
+"""A command's synopsis, from its parser. argparse's own text differs between versions of Python."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 _WIDTH = 80
 _DEFAULT = re.compile(r"\s*\(default:? (.*)\)$")
-# What reads better as code: paths and variables.
+# What is formatted as code: paths and variables.
 _LITERAL = re.compile(r"(?<![\w`:.])(\$\w+|/[\w./-]+|--[\w-]+)")
 
 
 class Option(NamedTuple):
-    """As it stands in a table: how it is written, what it means, what it is if it is not given."""
+    """An option as a table row: its form, its meaning, its default."""
 
     written: str
     meaning: str
@@ -30,7 +30,7 @@ def usage(parser: argparse.ArgumentParser) -> str:
             )
             repeated = f"{text} …" if isinstance(it, argparse._AppendAction) else text
             words.append(repeated if it.required else f"[{repeated}]")
-    # Words are not to be torn where they have spaces inside.
+    # Words with spaces inside must not be split.
     joined = " ".join(word.replace(" ", "\0") for word in words)
     indent = " " * (len(parser.prog) + 1)
     lines = wrap(f"{parser.prog} {joined}", _WIDTH, subsequent_indent=indent, break_on_hyphens=False)

@@ -1,1 +1,1 @@
-"""What the kernel's packet filters do with a packet: rules are read and a packet is traced."""
+"""What the kernel's packet filters do with a packet: reads the rules and traces a packet through them."""

@@ -1,4 +1,4 @@
-"""A field of a model packet, of which some bits may be left open, and how rules compare with it."""
+"""A field of a model packet, some bits of which may be open, and how rules compare with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Truth(Enum):
     """Whether a match holds.
 
     `OPEN` depends on bits that the model packet leaves open, such as a port. `UNCLEAR` depends on something
-    that cannot be judged here: a rate limit, an ipset, an unknown extension.
+    that this code cannot evaluate: a rate limit, an ipset, an unknown extension.
     """
 
     NO = "no"
@@ -42,9 +42,9 @@ def truth(value: bool) -> Truth:
 
 
 class Field(NamedTuple):
-    """`size` bytes as a big-endian number. Bits outside of `known` may have any value.
+    """`size` bytes as a big-endian number. Bits outside `known` may have any value.
 
-    `clear` is false if bits are unknown because a rule that cannot be judged may have set them.
+    `clear` is false if bits are unknown because an unevaluated rule may have set them.
     """
 
     size: int
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
     @classmethod
     def number(cls, value: int, size: int = 4) -> Field:
-        """A number in the order of this machine's bytes."""
+        """Returns a field of a number in this machine's byte order."""
         return cls.of(value.to_bytes(size, sys.byteorder))
 
     @classmethod
@@ -67,7 +67,7 @@ class Field(NamedTuple):
 
     @classmethod
     def network(cls, network: IPv4Network | IPv6Network) -> Field:
-        """Any address of a network."""
+        """Returns a field that any address of a network matches."""
         size = network.max_prefixlen // 8
         return cls(size, int(network.network_address), int(network.netmask))
 
@@ -89,11 +89,11 @@ class Field(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """With zeros for what is not known."""
+        """The bytes, with zeros for unknown bits."""
         return self.low.to_bytes(self.size, "big")
 
     def part(self, start: int, size: int) -> Field:
-        """Bytes of it. What is beyond its end is open."""
+        """Returns a part of the bytes. Bytes beyond the end are open."""
         wanted = 8 * (self.size - start - size)
         mask = (1 << 8 * size) - 1
         if wanted >= 0:
@@ -111,7 +111,7 @@ class Field(NamedTuple):
         return Truth.NO if self.high < low or high < self.low else self.unsure
 
     def has_any(self, bits: int) -> Truth:
-        """Whether one of these bits is set."""
+        """Says whether one of these bits is set."""
         if self.value & self.known & bits:
             return Truth.YES
         return Truth.NO if self.known & bits == bits else self.unsure
@@ -125,7 +125,7 @@ class Field(NamedTuple):
         )
 
     def swapped(self, unit: int) -> Field:
-        """With the bytes of every unit in the other order."""
+        """Returns the field with the bytes of every unit in reverse order."""
 
         def turned(number: int) -> int:
             data = number.to_bytes(self.size, "big")
@@ -136,7 +136,7 @@ class Field(NamedTuple):
         return Field(self.size, turned(self.value), turned(self.known), self.clear)
 
     def native(self) -> Field:
-        """A number, with its bytes in the order of this machine."""
+        """Returns a number with its bytes in this machine's order."""
         return self.swapped(self.size) if sys.byteorder == "little" else self
 
 

@@ -1,4 +1,4 @@
-"""Tables of iptables-legacy, which packets meet beside nftables' rules: no `nft list` shows them."""
+"""Tables of iptables-legacy, which packets pass beside nftables rules. `nft list` does not show them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .rules import Action, BaseChain, FirewallRule
 
 # IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES; IPv6 has the same numbers.
 _GET_INFO, _GET_ENTRIES = 64, 65
-# struct ipt_getinfo: name, hooks that the table has, where the chain of each begins, and where its policy is,
+# struct ipt_getinfo: name, the hooks of the table, the offset of each hook's chain, the offset of its policy,
 # the number of entries, and their size.
 _INFO = Struct("=32sI5I5III")
 _HEAD = Struct("=32sI4x")  # struct ipt_get_entries, up to its entries
-_OFFSETS = Struct("=HH")  # of an entry: where its target is, and where the next entry is
+_OFFSETS = Struct("=HH")  # of an entry: the offset of its target, and of the next entry
 _EXTENSION = Struct("=H29sB")  # struct xt_entry_match: size, name, revision
 _VERDICT = Struct("=i")
 _DROP, _ACCEPT, _RETURN = -1, -2, -5
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Family(Record, frozen=True):
-    """`offsets` is where an entry says where its target is, `size` its size (ipt_entry, ip6t_entry)."""
+    """`offsets` is where an entry has its target's offset, `size` is its size (ipt_entry, ip6t_entry)."""
 
     name: str
     names: str
@@ -62,7 +62,7 @@ _FAMILIES = (
 
 
 class LegacyTable(Record, frozen=True):
-    """`rules` are how many there are besides what every table has; None if the kernel does not tell."""
+    """`rules` counts the rules beyond those of every table; None if the kernel does not say."""
 
     family: str
     name: str
@@ -70,12 +70,12 @@ class LegacyTable(Record, frozen=True):
 
 
 def tables() -> list[LegacyTable]:
-    """Those of the namespace of this process. One that is empty and accepts everything has no rules."""
+    """Returns the tables of this process's namespace. An empty table that accepts everything has no rules."""
     return [LegacyTable(it.name, name, _count(it, name)) for it in _FAMILIES for name in _names(it.names)]
 
 
 class LegacyTables:
-    """Of the namespace of the calling thread's process. `bases` reads all that there is."""
+    """The tables of the namespace of the calling thread's process. `bases` reads all of them."""
 
     def __init__(self) -> None:
         self._chains: dict[tuple[str, str], dict[str, list[FirewallRule]]] = {}
@@ -133,7 +133,7 @@ class LegacyRule:
 
 
 def _matches(family: _Family, entry: bytes, packet: Packet) -> Truth:
-    """What every rule has: addresses, links, a protocol."""
+    """Evaluates the matches of every rule: addresses, links, protocol."""
     size = family.address
     source, destination, source_mask, destination_mask = (
         int.from_bytes(entry[at : at + size], "big") for at in range(0, 4 * size, size)
@@ -156,13 +156,15 @@ def _matches(family: _Family, entry: bytes, packet: Packet) -> Truth:
     if wants_protocol:
         holds = truth(proto == packet.protocol)
         result &= ~holds if inverted & 0x40 else holds
-    if family.name == "ip" and flags & 0x1:  # fragments behind the first
+    if family.name == "ip" and flags & 0x1:  # fragments after the first
         result &= truth(bool(inverted & 0x20))
     return result
 
 
 def _link(name: str, wanted: bytes, inverted: int) -> Truth:
-    """The masks stand 32 bytes behind the names. Of `loom+`, the mask leaves out the last character."""
+    """Reads a link name and its mask, which is 32 bytes behind it. For `loom+`, the mask omits the last
+    character.
+    """
     pattern, mask = int.from_bytes(wanted[:16], "big"), int.from_bytes(wanted[32:48], "big")
     holds = Field.of(name.encode().ljust(16, b"\0")).masked(mask).equals(pattern & mask)
     return ~holds if inverted else holds
@@ -220,7 +222,7 @@ def _split(family: _Family, entries: bytes) -> list[tuple[int, int]]:
 
 
 def _named(family: _Family, entries: bytes, placed: Sequence[tuple[int, int]]) -> dict[int, str]:
-    """User-defined chains: each begins with an entry that has its name."""
+    """Returns the user-defined chains: each begins with an entry that has its name."""
     found = {}
     for start, end in placed:
         target, _ = _OFFSETS.unpack_from(entries, start + family.offsets)
@@ -276,9 +278,9 @@ def _asker(family: _Family) -> socket.socket:
 
 
 def _asked(asker: socket.socket, level: int, option: int, question: bytes) -> bytes:
-    """The question and the answer share one place, which Python's own function does not have."""
+    """Calls getsockopt with one buffer for query and answer, which Python's own function cannot do."""
     place = ctypes.create_string_buffer(question, len(question))
     length = ctypes.c_uint32(len(question))
     if _libc.getsockopt(asker.fileno(), level, option, place, ctypes.byref(length)) != 0:
-        raise OSError(ctypes.get_errno(), "the kernel does not tell")
+        raise OSError(ctypes.get_errno(), "the kernel does not say")
     return place.raw[: length.value]

@@ -1,7 +1,7 @@
-"""Rules of nftables, read from the kernel chain by chain and evaluated as the kernel does it.
+"""Reads nftables rules from the kernel chain by chain, and evaluates them as the kernel does.
 
-A rule is a little program: expressions load parts of a packet into registers and compare them there. Tables
-that `iptables` of today writes are the same, with matches of iptables among the expressions.
+A rule is a small program: expressions load parts of a packet into registers and compare them there. Tables
+that today's `iptables` writes have the same form, with iptables matches among the expressions.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _RULE_PARTS = frozenset({_RULE_TABLE, _RULE_CHAIN, _RULE_HANDLE, _RULE_EXPRESSIO
 _NAME = 1
 _GENERATION = 1
 
-# A chain of the type `nat` sees the first packet of a connection, to translate it; `route` is for output.
+# A chain of type `nat` sees only the first packet of a connection, to translate it; `route` is for output.
 _TYPES = frozenset({"filter", "route"})
 
 
 def generation(connection: NetlinkConnection) -> int:
-    """A number that changes with every change of nftables' rules, by any program."""
+    """Returns a number that changes with every change of nftables rules by any program."""
     answer = connection.ask(_GET_GENERATION, bytes(4))
     return int.from_bytes(Attributes((answer or b"")[4:]).raw(_GENERATION) or b"", "big")
 
 
 class Nftables:
-    """Only chains that a packet meets are read: a cluster's proxy has tens of thousands of rules."""
+    """Reads only the chains that a packet passes: a cluster's proxy has tens of thousands of rules."""
 
     def __init__(self, connection: NetlinkConnection) -> None:
         self._connection = connection
@@ -100,13 +100,13 @@ class Nftables:
                 _GET_RULE, head + text(_RULE_TABLE, table) + text(_RULE_CHAIN, chain)
             )
         except Refused as refused:
-            if refused.errno == errno.ENOENT:  # it went meanwhile
+            if refused.errno == errno.ENOENT:  # it was deleted meanwhile
                 return []
             raise
         found: list[FirewallRule] = []
         for payload in listed:
             rule = Attributes.some(payload, 4, _RULE_PARTS)
-            # Not every kernel takes the chain for more than a hint.
+            # Some kernels take the chain only as a hint.
             if (rule.text(_RULE_TABLE), rule.text(_RULE_CHAIN)) == (table, chain):
                 handle = int.from_bytes(rule.raw(_RULE_HANDLE) or b"", "big")
                 found.append(NftRule(handle, rule.raw(_RULE_EXPRESSIONS) or b"", sets))
@@ -114,7 +114,7 @@ class Nftables:
 
 
 def _hooks_of(family: str) -> tuple[Hook, ...]:
-    """As the kernel numbers those of a family (enum nf_dev_hooks, NF_ARP_*, enum nf_inet_hooks)."""
+    """Returns the kernel's hook numbers of a family (enum nf_dev_hooks, NF_ARP_*, enum nf_inet_hooks)."""
     if family == "netdev":
         return ("ingress", "egress")
     if family == "arp":
@@ -123,7 +123,7 @@ def _hooks_of(family: str) -> tuple[Hook, ...]:
 
 
 def _devices(hook: Attributes) -> tuple[str, ...]:
-    """Links that a chain is bound to. A prefix has an attribute of its own, or is a name without a zero."""
+    """Returns the links of a chain. A prefix has its own attribute, or is a name without a trailing zero."""
     listed = each(hook.raw(_HOOK_DEVICES) or b"")
     if not listed and _HOOK_DEVICE in hook:
         listed = [(_NAME, hook.raw(_HOOK_DEVICE) or b"")]
@@ -136,7 +136,7 @@ def _devices(hook: Attributes) -> tuple[str, ...]:
 
 
 class NftRule:
-    """Of a long chain, most rules are left at their first match: what comes behind it is not even parsed."""
+    """Parses a rule lazily: in a long chain, most rules end at their first match."""
 
     def __init__(self, number: int, expressions: bytes, sets: SetReader) -> None:
         self._number = number

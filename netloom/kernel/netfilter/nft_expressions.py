@@ -1,4 +1,4 @@
-"""Expressions of nftables' rules: each is compiled to a step that evaluates it for a packet.
+"""Expressions of nftables rules: compiles each to a step that evaluates it for a packet.
 
 Expressions load parts of a packet into registers and compare them there. Matches and targets of iptables may
 be among them.
@@ -38,7 +38,7 @@ class Ends(NamedTuple):
 
 
 class Run:
-    """One rule and one packet. Registers are kept as words of four bytes."""
+    """The evaluation of one rule for one packet. Registers are kept as words of four bytes."""
 
     def __init__(self, packet: Packet, marks: Marks, sets: SetReader, *, sure: bool) -> None:
         self.packet = packet
@@ -65,22 +65,24 @@ class Run:
             self._words[first + number] = part
 
     def forget(self, register: int) -> None:
-        """What is loaded there cannot be told."""
+        """Marks the register as unknown."""
         for number in range(_word(register), min(_word(register) + 4, 16)):
             self._words[number] = _UNKNOWN
 
 
-# What an expression does: None, or how the rule ends.
+# The effect of an expression: None, or how the rule ends.
 Step: TypeAlias = Callable[[Run], Sequence[Ends] | None]
 
 
 def _word(register: int) -> int:
-    """NFT_REG_1 to 4 are four words each, NFT_REG32_00 to 15 the same words one by one."""
+    """Returns the word of a register: NFT_REG_1 to 4 have four words each, NFT_REG32_00 to 15 are single
+    words.
+    """
     if 1 <= register <= 4:
         return 4 * (register - 1)
     if 8 <= register <= 23:
         return register - 8
-    raise Malformed(f"there is no register {register}")
+    raise Malformed(f"unknown register {register}")
 
 
 def big(found: Attributes, kind: int) -> int:
@@ -93,7 +95,7 @@ def _value(found: Attributes, kind: int) -> bytes:
 
 
 def _action(data: Attributes | None) -> Action | None:
-    """Of a verdict; None: the next rule."""
+    """Returns the action of a verdict; None means the next rule."""
     verdict = data.nested(_VERDICT) if data is not None else None
     if verdict is None:
         return Action("unclear")
@@ -109,7 +111,7 @@ def _action(data: Attributes | None) -> Action | None:
 
 
 def _unclear(_: Attributes) -> Step:
-    """An expression that is not known here, or whose answer depends on more than the packet."""
+    """Stands for an unknown expression, or one whose result depends on more than the packet."""
 
     def step(run: Run) -> None:
         run.holds &= Truth.UNCLEAR
@@ -186,7 +188,7 @@ def _payload(it: Attributes) -> Step:
     if base == 2:
 
         def transport(run: Run) -> None:
-            if run.packet.arp is not None:  # which has no such header
+            if run.packet.arp is not None:  # the packet has no such header
                 run.holds = Truth.NO
             else:
                 run.store(register, run.packet.transport_header.part(offset, size))
@@ -250,7 +252,7 @@ def _meta(it: Attributes) -> Step:
         return load
 
     def step(run: Run) -> None:
-        # Users, groups and cgroups are of a socket, which nothing that is forwarded has.
+        # Users, groups and cgroups belong to a socket, which forwarded packets do not have.
         if key in _META_OF_SOCKET and run.packet.hook == "forward":
             run.holds = Truth.NO
         else:
@@ -311,7 +313,7 @@ def _lookup(it: Attributes) -> Step:
         run.holds &= ~holds if is_inverted else holds
 
     def verdict(run: Run) -> Sequence[Ends]:
-        """Where a named map leads is unknown if it cannot be asked for one key."""
+        """Looks up a verdict. It is unknown if the kernel cannot look up a single key of a named map."""
         actions = [
             (one.holds, _action(one.data) if one.data is not None else Action("unclear"))
             for one in found(run)
@@ -346,7 +348,7 @@ def _fib(it: Attributes) -> Step:
         elif flags & _FIB_PRESENT:
             run.store(register, Field.number(1))
         elif flags & _FIB_OF_SOURCE and packet.iif is not None:
-            # Containers, and what is outside, are reached by the links that they send by.
+            # Containers and external hosts are reached by the links that they send by.
             run.store(register, _index(packet.iif) if result == _FIB_INDEX else _name(packet.iif))
         else:
             run.forget(register)
@@ -390,12 +392,12 @@ def _notrack(_: Attributes) -> Step:
 
 
 def _dynset(it: Attributes) -> Step:
-    """Adds to a set; with a limit in it, it also matches."""
+    """Adds to a set; with a limit, the expression also matches."""
     return _unclear(it) if 7 in it or 10 in it else _passing(it)
 
 
 def _objref(it: Attributes) -> Step:
-    """Counters and helpers, which pass; and quotas and limits, which match."""
+    """Counters and helpers always pass; quotas and limits match."""
     return _unclear(it) if big(it, 1) in (2, 4, 5) or 1 not in it else _passing(it)
 
 

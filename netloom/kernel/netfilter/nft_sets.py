@@ -1,4 +1,4 @@
-"""Sets and maps that rules of nftables look a key up in."""
+"""Sets and maps in which nftables rules look up a key."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _IS_END, _IS_CATCHALL = 0x1, 0x2
 
 
 class SetLookup(NamedTuple):
-    """Whether a key is an element, and what a map has for it."""
+    """Whether a key is an element, and the value that a map has for it."""
 
     holds: Truth
     data: Attributes | None
 
 
 class _Element(NamedTuple):
-    """Keys from `low` to `high`; of a key of several parts, each part has its own ends."""
+    """The keys from `low` to `high`; in a key of several parts, each part has its own bounds."""
 
     low: bytes
     high: bytes
@@ -37,7 +37,7 @@ class _Element(NamedTuple):
 
 
 class SetReader:
-    """Of one table. A named set may be huge: it is asked for one key at a time, and never read whole."""
+    """Reads the sets of one table. A named set may be huge, so it is queried by key and never read whole."""
 
     def __init__(self, connection: NetlinkConnection, family: int, table: str) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class SetReader:
         self._elements: dict[str, tuple[list[_Element], Attributes | None]] = {}
 
     def find(self, name: str, key: Field) -> list[SetLookup]:
-        """The elements that a key may be, the sure one last; empty if there is no such element."""
+        """Returns the elements that a key may match, a certain match last; empty if there is no match."""
         described = self._described(name)
         if described is None:
             return [SetLookup(Truth.UNCLEAR, None)]
@@ -60,12 +60,14 @@ class SetReader:
         return self._around(name, key, flags)
 
     def key_size(self, name: str) -> int:
-        """In bytes; 0 if there is no such set."""
+        """Returns the size of the key in bytes; 0 if there is no such set."""
         described = self._described(name)
         return 0 if described is None else int.from_bytes(described.raw(_KEY_LENGTH) or b"", "big")
 
     def _around(self, name: str, key: Field, flags: int) -> list[SetLookup]:
-        """Of keys from the first to the last that it may be: all are, if one interval has both ends."""
+        """Looks up the first and the last possible key: if one interval contains both, all keys between
+        match.
+        """
         low = self._asked(name, key.low)
         if low is not None and flags & _INTERVAL and not _parts(self._described(name)):
             high = self._asked(name, key.high)
@@ -126,7 +128,7 @@ class SetReader:
 def _elements_of(
     parsed: Sequence[Attributes], *, is_interval: bool
 ) -> tuple[list[_Element], Attributes | None]:
-    """With what stands for all other keys."""
+    """Returns the elements, with the one for all other keys."""
     otherwise = None
     plain: list[_Element] = []
     borders: list[tuple[bytes, bool, Attributes | None]] = []
@@ -161,7 +163,7 @@ def _before(key: bytes | None, size: int) -> bytes:
 
 
 def _parts(described: Attributes | None) -> list[int]:
-    """Sizes of the parts of a key whose parts have ends of their own; empty if it is one number."""
+    """Returns the part sizes of a key whose parts have their own bounds; empty if it is one number."""
     description = described.nested(_DESCRIPTION) if described is not None else None
     listed = description.raw(_CONCAT) if description is not None else None
     return [

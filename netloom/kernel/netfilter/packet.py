@@ -10,27 +10,27 @@ from msgspec import Struct
 from .field import Field, joined
 
 Hook: TypeAlias = Literal["ingress", "prerouting", "input", "forward", "output", "postrouting", "egress"]
-# What a packet is to the families of tables: IPv4, IPv6 or ARP.
+# What a packet is to the table families: IPv4, IPv6 or ARP.
 Layer: TypeAlias = Literal[4, 6, "arp"]
-# As the kernel numbers them (enum nf_inet_hooks, without ingress).
+# The kernel's numbers (enum nf_inet_hooks, without ingress).
 HOOKS: tuple[Hook, ...] = ("prerouting", "input", "forward", "output", "postrouting")
 
 ICMP, TCP, UDP, ICMPV6 = 1, 6, 17, 58
 
-# Types of ICMPv6 by which neighbours are resolved. Their hop limit is 255 (RFC 4861, 7.1), and the kernel
-# tracks no connection of them.
+# The ICMPv6 types that resolve neighbours. Their hop limit is 255 (RFC 4861, 7.1), and the kernel does not
+# track their connections.
 NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT = 135, 136
 _HOP_LIMIT = b"\xff"
 
-# Bits of a connection's state: NF_CT_STATE_BIT, which nft and the match `conntrack` share.
+# Bits of a connection's state: NF_CT_STATE_BIT, used by nft and the match `conntrack`.
 INVALID, ESTABLISHED, RELATED, NEW, UNTRACKED = 1, 2, 4, 8, 0x40
 # IPS_SRC_NAT and IPS_DST_NAT.
 SNAT, DNAT = 0x10, 0x20
-# What is known of a connection's status: whether it was expected, was answered, and is translated.
+# The known status bits of a connection: whether it was expected, was answered, and is translated.
 _STATUS = 0x1 | 0x2 | SNAT | DNAT
 _SEEN_REPLY = 0x2
 
-# Of an address: RTN_UNICAST, RTN_LOCAL and RTN_MULTICAST.
+# Types of an address: RTN_UNICAST, RTN_LOCAL and RTN_MULTICAST.
 UNICAST, LOCAL, MULTICAST = 1, 2, 5
 # PACKET_HOST, PACKET_BROADCAST and PACKET_MULTICAST.
 _TO_HOST, _TO_ALL, _TO_MANY = 0, 1, 2
@@ -39,7 +39,7 @@ ARP_REQUEST, ARP_REPLY = 1, 2
 # ARPHRD_ETHER.
 ETHERNET = 1
 
-# Hardware and protocol, and the sizes of their addresses.
+# Hardware and protocol types, and the sizes of their addresses.
 _ARP_OF_ETHERNET = bytes([0, ETHERNET, 8, 0, 6, 4])
 
 _SYN, _ACK = 0x02, 0x10
@@ -47,7 +47,7 @@ _OPEN16 = Field.open(2)
 
 
 class PacketLink(Struct, frozen=True):
-    """`kind` is the type of its hardware (ARPHRD_*): of containers' links and most others, Ethernet."""
+    """`kind` is the hardware type (ARPHRD_*): for containers' links and most others, Ethernet."""
 
     name: str
     index: int
@@ -55,10 +55,10 @@ class PacketLink(Struct, frozen=True):
 
 
 class Packet(Struct, frozen=True, kw_only=True, dict=True):
-    """`state` is that of its connection; `INVALID` also where connections are not tracked yet.
+    """`state` is the state of its connection; `INVALID` also where connections are not tracked yet.
 
-    `ports` are source and destination; of ICMP, `icmp` is its type. `nat` are bits of its connection's
-    status. With `arp`, it is of ARP, with this operation and about these addresses.
+    `ports` are source and destination; `icmp` is the type of an ICMP packet. `nat` are status bits of its
+    connection. With `arp`, it is an ARP packet with this operation and these addresses.
     """
 
     family: Literal[4, 6]
@@ -92,7 +92,7 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def kind(self) -> int | None:
-        """As the link that it came by received it (PACKET_*); None if it came by none."""
+        """The packet type (PACKET_*) as the receiving link set it; None if no link received it."""
         if self.iif is None:
             return None
         if self.arp == ARP_REQUEST:
@@ -101,7 +101,7 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def link_header(self) -> Field:
-        """Of Ethernet, without its addresses."""
+        """The Ethernet header, without its addresses."""
         return joined(Field.open(12), self.ethertype)
 
     @property
@@ -155,11 +155,11 @@ class Packet(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Marks:
-    """What rules write down on a packet and its connection for rules that come later."""
+    """The marks that rules set on a packet and its connection for later rules."""
 
     def __init__(self, packet_state: int = NEW) -> None:
         self.packet = Field.number(0)
-        # Of a connection that is under way, rules may have set it before.
+        # On a connection in progress, rules may have set them before.
         self.connection = Field.number(0) if packet_state == NEW else Field.open(4, clear=False)
         self.is_untracked = False
 

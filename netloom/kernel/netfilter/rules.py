@@ -1,4 +1,4 @@
-"""Rules as a tracer sees them, of whichever of the kernel's two packet filters they are."""
+"""Rules as a tracer sees them, the same for both packet filters of the kernel."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .packet import Hook, Layer, Marks, Packet
 Kind: TypeAlias = Literal["accept", "drop", "jump", "goto", "return", "unclear"]
 Backend: TypeAlias = Literal["nft", "legacy"]
 
-# Families of tables that packets pass.
+# Table families that packets pass.
 _SEE: Mapping[Layer, tuple[str, ...]] = {
     4: ("ip", "inet", "netdev"),
     6: ("ip6", "inet", "netdev"),
     "arp": ("arp", "netdev"),
 }
-# Devices of a chain that are named to people.
+# How many devices of a chain a text names.
 _SHOWN = 3
 
 
 class Action(NamedTuple):
-    """What a rule does with a packet that it matches. `unclear` may be anything: a program decides."""
+    """What a rule does with a matching packet. `unclear` may be any action: a program decides."""
 
     kind: Kind
     chain: str = ""
@@ -33,16 +33,18 @@ class Action(NamedTuple):
 class FirewallRule(Protocol):
     @property
     def number(self) -> int:
-        """The handle of a rule of nftables; of iptables-legacy, its place in the chain."""
+        """The handle of an nftables rule; for iptables-legacy, its position in the chain."""
 
     def evaluate(self, packet: Packet, marks: Marks, *, sure: bool) -> Sequence[tuple[Truth, Action]]:
-        """What it may do, in the order in which it is decided. `sure` is whether it is reached for sure."""
+        """Yields the possible actions in the order of their decision. `sure` says whether it is certainly
+        reached.
+        """
 
 
 class BaseChain(Struct, frozen=True):
     """A chain that the kernel itself calls. `family` is that of its table: ip, ip6, inet, arp or netdev.
 
-    `devices` are the links of a chain of `ingress` or `egress`; one that ends in `*` is a prefix.
+    `devices` are the links of an `ingress` or `egress` chain; one that ends in `*` is a prefix.
     """
 
     backend: Backend
@@ -76,7 +78,7 @@ class BaseChain(Struct, frozen=True):
         return self.family in _SEE[layer]
 
     def is_of(self, link: str) -> bool:
-        """Whether the link is one of its devices."""
+        """Says whether the link is one of its devices."""
         return any(link.startswith(it[:-1]) if it.endswith("*") else link == it for it in self.devices)
 
 
@@ -86,4 +88,4 @@ class PacketFilter(Protocol):
     def bases(self) -> Sequence[BaseChain]: ...
 
     def rules(self, base: BaseChain, chain: str) -> Sequence[FirewallRule]:
-        """Those of a chain in the table of `base`."""
+        """Returns the rules of a chain in the table of `base`."""

@@ -1,4 +1,4 @@
-"""Follows a model packet through one base chain and everything that the chain leads to."""
+"""Follows a model packet through one base chain and all chains that it leads to."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .field import Truth
 from .packet import Marks, Packet
 from .rules import Action, BaseChain, PacketFilter
 
-# `drops some`: all but what rules accept by something that the model packet leaves open, such as a port.
+# `drops some`: all but packets that rules accept by something the model packet leaves open, such as a port.
 Outcome: TypeAlias = Literal["passes", "drops", "drops some", "may drop"]
 
-# NFT_JUMP_STACK_SIZE: the kernel refuses rulesets whose chains call each other more deeply.
+# NFT_JUMP_STACK_SIZE: the kernel refuses rulesets with deeper calls between chains.
 _DEPTH = 16
-# Between two looks at the clock.
+# How many rules to evaluate between two checks of the clock.
 _RULES = 256
 
 
 class Site(NamedTuple):
-    """Where a packet is dropped: a rule of a chain, or the policy (`rule` is 0)."""
+    """Where a packet is dropped: at a rule of a chain, or by the policy (`rule` is 0)."""
 
     chain: str
     rule: int
 
 
 class Traced(Struct, frozen=True):
-    """`visited` are the chains that the packet meets for sure."""
+    """`visited` are the chains that the packet certainly passes."""
 
     outcome: Outcome
     site: Site | None
@@ -36,11 +36,11 @@ class Traced(Struct, frozen=True):
 
 
 class OutOfTime(Exception):
-    """The rules are too many for the time that there is."""
+    """The tracer ran out of time: there are too many rules."""
 
 
 class Budget:
-    """Time for tracing; None is as long as it takes."""
+    """The time for tracing; None means unlimited."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._deadline = None if seconds is None else time.monotonic() + seconds
@@ -53,10 +53,10 @@ class Budget:
 
 
 def trace(rules: PacketFilter, base: BaseChain, packet: Packet, marks: Marks, budget: Budget) -> Traced:
-    """Rules whose matches depend on what the packet leaves open are about particular traffic.
+    """Traces a packet. Rules that match on bits which the packet leaves open are about particular traffic.
 
-    A drop of such a rule is passed over, and what it accepts is an exception. A match that cannot be judged
-    makes the outcome unsure.
+    A drop by such a rule is ignored, and an accept is an exception. A match that cannot be evaluated makes
+    the outcome unsure.
     """
     walk = _Walk(rules, base, packet, marks, budget)
     end = walk.through(base.name, Truth.YES, depth=0)
@@ -110,16 +110,16 @@ class _Walk:
         self.drops = _Doubts()
 
     def through(self, chain: str, reached: Truth, depth: int) -> _End | None:
-        """The packet's end in this chain; None if it comes out of it, or may do so.
+        """Returns the packet's verdict in this chain; None if it leaves the chain, or may leave it.
 
-        `reached` is whether it gets there at all.
+        `reached` says whether the packet gets to the chain at all.
         """
         if depth > _DEPTH:
             self._doubt(Truth.UNCLEAR, Action("unclear"), Site(chain, 0))
             return None
         if reached is Truth.YES:
             self.visited.add(chain)
-        # Whether the packet is still in the chain: a rule that may match may have sent it back.
+        # Whether the packet is still in the chain: a rule that may match may have returned it.
         stays = Truth.YES
         for rule in self._rules.rules(self._base, chain):
             self._budget.spend()
@@ -138,13 +138,13 @@ class _Walk:
                             return None
                         stays &= holds
                     elif holds is Truth.YES:
-                        break  # what comes after a jump is the next rule
+                        break  # after a jump, the next rule follows
                 elif action.kind == "return":
                     if holds is Truth.YES:
                         return None
                     stays &= holds
                 elif decided is not Truth.YES or action.kind == "unclear":
-                    # A drop of particular traffic is meant so.
+                    # A drop of particular traffic is intended.
                     if decided is not Truth.OPEN or action.kind != "drop":
                         self._doubt(decided, action, site)
                     if holds is Truth.YES and action.kind != "unclear":
@@ -157,7 +157,7 @@ class _Walk:
         return None
 
     def _doubt(self, how: Truth, action: Action, site: Site) -> None:
-        """Notes what a rule does that may not be reached, or may not match."""
+        """Records what a rule does that may not be reached, or may not match."""
         if action.kind == "unclear":
             how = Truth.UNCLEAR
         if action.kind in ("accept", "unclear"):

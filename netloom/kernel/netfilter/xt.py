@@ -1,4 +1,4 @@
-"""Matches and targets of iptables, which both packet filters of the kernel have as the same structures."""
+"""Matches and targets of iptables, which both packet filters of the kernel store as the same structures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _Match: TypeAlias = Callable[[int, bytes, Packet, Marks], Truth]
 _MARK = struct.Struct("=IIB")
 _UNTRACKED_STATE, _UNTRACKED_CONNTRACK = 0x40, 0x100
 _XT_SNAT, _XT_DNAT = 0x40, 0x80
-# Fields of the match `conntrack`, as far as they are judged: the rest is about addresses, ports and times.
+# The evaluated fields of the match `conntrack`: the rest is about addresses, ports and times.
 _CT_STATE, _CT_PROTO, _CT_STATUS, _CT_DIRECTION, _CT_ALIAS = 0x1, 0x2, 0x40, 0x1000, 0x2000
 _CT_JUDGED = _CT_STATE | _CT_PROTO | _CT_STATUS | _CT_DIRECTION | _CT_ALIAS
 
 
 def matches(name: str, revision: int, data: bytes, packet: Packet, marks: Marks) -> Truth:
-    """Whether a match holds. `UNCLEAR` if it is not known here, or cannot be told from a packet alone."""
+    """Says whether a match holds. `UNCLEAR` if it is unknown here, or depends on more than the packet."""
     match = _MATCHES.get(name)
     if match is None:
         return Truth.UNCLEAR
@@ -135,7 +135,7 @@ def _addrtype(revision: int, data: bytes, packet: Packet, _: Marks) -> Truth:
         not_source, not_destination = struct.unpack_from("=II", data, 4)
     else:
         (flags,) = struct.unpack_from("=I", data, 4)
-        if flags & 0xC:  # as one link sees it
+        if flags & 0xC:  # as seen by one link
             return Truth.UNCLEAR
         not_source, not_destination = flags & 1, flags & 2
     result = Truth.YES
@@ -176,7 +176,7 @@ def _iprange(revision: int, data: bytes, packet: Packet, _: Marks) -> Truth:
 
 
 def _physdev(_: int, data: bytes, __: Packet, ___: Marks) -> Truth:
-    """Of a packet that no bridge has: what is inverted holds."""
+    """For a packet that passes no bridge, only inverted conditions hold."""
     inverted, wanted = data[64], data[65]
     return truth(not wanted & ~inverted)
 
@@ -189,7 +189,7 @@ def _pkttype(_: int, data: bytes, packet: Packet, __: Marks) -> Truth:
 
 
 def _hop_limit(_: int, data: bytes, packet: Packet, __: Marks) -> Truth:
-    """Equal, not equal, less, or greater."""
+    """Compares the hop limit: equal, not equal, less, or greater."""
     mode, limit = struct.unpack_from("=BB", data)
     if mode < 2:
         return _or_not(packet.hop_limit.equals(limit), mode)
@@ -197,7 +197,7 @@ def _hop_limit(_: int, data: bytes, packet: Packet, __: Marks) -> Truth:
 
 
 def _rpfilter(_: int, data: bytes, __: Packet, ___: Marks) -> Truth:
-    """Containers are reached by the links that they send by."""
+    """Checks the reverse path: containers are reached by the links that they send by."""
     return truth(not data[0] & 0x8)
 
 
@@ -218,7 +218,7 @@ def _open(_: int, __: bytes, ___: Packet, ____: Marks) -> Truth:
     return Truth.OPEN
 
 
-# Without rate limits, ipsets, random choice and the like: those are unclear.
+# Rate limits, ipsets, random choice and the like are missing here: those are unclear.
 _MATCHES: Mapping[str, _Match] = {
     "conntrack": _conntrack,
     "state": _state,
@@ -239,7 +239,7 @@ _MATCHES: Mapping[str, _Match] = {
     "comment": _always,
     # Headers that a model packet does not have.
     **dict.fromkeys(("rt", "frag", "hbh", "dst", "mh", "ah", "esp", "sctp", "dccp", "udplite"), _never),
-    # Parts of headers that it leaves open.
+    # Parts of headers that the packet leaves open.
     **dict.fromkeys(("ttl", "tos", "dscp", "ecn", "length", "mac", "tcpmss"), _open),
 }
 
@@ -252,7 +252,7 @@ _PASSING = frozenset(
 def target(
     name: str, revision: int, data: bytes, packet: Packet, marks: Marks, *, sure: bool
 ) -> Action | None:
-    """What a target does with a packet; None if the next rule is to be looked at."""
+    """Returns what a target does with a packet; None means the next rule."""
     if name in ("REJECT", "DROP"):
         return Action("drop")
     if name in _PASSING:
@@ -297,7 +297,7 @@ def _xor(one: Field, other: Field) -> Field:
 
 
 def _number(value: int) -> int:
-    """Bytes of this machine's order, as a big-endian number."""
+    """Reads bytes in this machine's order as a big-endian number."""
     return int.from_bytes(value.to_bytes(4, sys.byteorder), "big")
 
 

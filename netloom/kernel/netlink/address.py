@@ -26,7 +26,7 @@ class AddressRecord(Record, frozen=True):
     peer: str | None
     scope: int
     flags: int
-    # Who made it, from Linux 5.18 on.
+    # The protocol that made the address, from Linux 5.18 on.
     protocol: int | None = None
 
 
@@ -36,7 +36,7 @@ def decode(payload: bytes) -> AddressRecord:
     _, prefix, flags, scope, index = _INFO.unpack_from(payload)
     found = Attributes(payload[_INFO.size :])
     far, near = found.ip(_ADDRESS), found.ip(_LOCAL)
-    # IFA_LOCAL is ours where there is one; IFA_ADDRESS then is the far end of the link.
+    # IFA_LOCAL is the local address if there is one; IFA_ADDRESS is then the far end of the link.
     own = near or far
     if own is None:
         raise Malformed("an address without an address")
@@ -53,7 +53,7 @@ def decode(payload: bytes) -> AddressRecord:
 
 
 def is_secondary(payload: bytes) -> bool:
-    """Whether it goes with the first one of its subnet. It says so without being decoded."""
+    """Says, without decoding, whether the kernel deletes the address with the first one of its subnet."""
     return len(payload) >= _INFO.size and bool(payload[2] & SECONDARY)
 
 
@@ -80,5 +80,5 @@ def build(
 
 
 def of_link(index: int, family: int = socket.AF_UNSPEC, packed: bytes | None = None) -> bytes:
-    """A question for a link's addresses, or for one of them, which the kernel answers for IPv6 only."""
+    """Builds a query for a link's addresses, or for a single one, which the kernel answers for IPv6 only."""
     return _INFO.pack(family, 0, 0, 0, index) + (b"" if packed is None else raw(_ADDRESS, packed))

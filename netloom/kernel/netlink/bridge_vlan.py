@@ -38,7 +38,7 @@ def everything() -> bytes:
 
 
 def of_link(connection: NetlinkConnection, index: int) -> list[Membership]:
-    """The kernel lists all ports of the namespace; there is no question about one."""
+    """Builds a query for all ports of the namespace; the kernel has no query for a single port."""
     found: list[Membership] = []
     for payload in connection.dump(_GET, everything()):
         if len(payload) < _INFO.size or _INFO.unpack_from(payload)[2] == index:
@@ -47,7 +47,7 @@ def of_link(connection: NetlinkConnection, index: int) -> list[Membership]:
 
 
 def decode(payload: bytes) -> tuple[int, list[Membership]]:
-    """A port's index and its VLANs."""
+    """Returns a port's index and its VLANs."""
     if len(payload) < _INFO.size:
         raise Malformed(f"a bridge port of {len(payload)} bytes")
     index = _INFO.unpack_from(payload)[2]

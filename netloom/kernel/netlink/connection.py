@@ -1,8 +1,8 @@
-"""A netlink socket with one request under way at a time.
+"""A netlink socket with one request in progress at a time.
 
-A connection works in the namespace in which it was opened, for ever. It belongs to one thread:
-sending runs the whole request in the kernel and blocks, even on a non-blocking socket, so no
-connection may be used on an event loop's thread.
+A connection always works in the namespace in which it was opened. It belongs to one thread. Sending runs the
+whole request in the kernel and blocks, even on a non-blocking socket, so an event loop's thread must not use
+a connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .message import ACK, DUMP, DUMP_INTERRUPTED, HEADER, REQUEST, NetlinkMessag
 
 ROUTE, NETFILTER, GENERIC = 0, 12, 16
 
-# Dumps of addresses, routes, neighbours and rules. Question and answer begin with the family.
+# Dumps of addresses, routes, neighbours and rules. Query and answer begin with the family.
 _LISTED_BY_FAMILY = frozenset({22, 26, 30, 34})
 
 _SOL_NETLINK = 270
@@ -37,10 +37,10 @@ _LOAD_WORD, _LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x20, 0x28, 0x15, 0x06
 _IFREQ = struct.Struct("=16si20x")
 _FINE = struct.Struct("=IHHIIi")  # header and error number of an acknowledgement
 
-# The kernel answers while it handles the request; a wait this long means that it never will.
+# The kernel answers while it handles the request; after this long, no answer will come.
 _PATIENCE = struct.pack("ll", 30, 0)
 _BUFFER = 1 << 16
-# A dump is interrupted when the thing that it lists changes meanwhile; under a storm, often.
+# A dump is interrupted when its objects change meanwhile; during a storm of changes, often.
 _DUMP_TRIES = 50
 
 
@@ -62,10 +62,11 @@ class NetlinkConnection:
         only: tuple[int, ...] = (),
         ignoring: tuple[int, ...] = (),
     ) -> Self:
-        """In the namespace of the calling thread; with groups, notifications arrive, too.
+        """Opens a connection in the namespace of the calling thread; with groups, it also receives
+        notifications.
 
-        With `only`, notifications of other kinds are dropped by the kernel, and wake no thread; and so are
-        those of changes that the sockets with the ports `ignoring` have asked for.
+        With `only`, the kernel drops notifications of other types and wakes no thread for them; it also drops
+        those of changes that the sockets with the ports `ignoring` requested.
         """
         try:
             own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
@@ -78,7 +79,8 @@ class NetlinkConnection:
             if receive_buffer is not None:
                 own.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_buffer)
             own.bind((0, 0))
-            # From now on only the kernel can send to us: a pod could forge answers on our socket in it.
+            # From now on only the kernel can send to this socket; a pod could forge answers to a socket in
+            # its namespace.
             own.connect((0, 0))
             if only:
                 _filter(own, only, ignoring)
@@ -106,7 +108,7 @@ class NetlinkConnection:
 
     @property
     def port(self) -> int:
-        """Its address among the netlink sockets of its namespace."""
+        """Returns its address among the netlink sockets of its namespace."""
         return self._port
 
     def change(self, kind: int, flags: int, payload: bytes) -> None:
@@ -122,10 +124,10 @@ class NetlinkConnection:
             raise OutcomeUnknown(str(error), errno=errno.ETIMEDOUT) from None
 
     def transact(self, requests: Sequence[tuple[int, int, bytes]]) -> None:
-        """Sends requests of which the kernel does all or none, as one datagram. Raises the first refusal.
+        """Sends requests of which the kernel executes all or none, as one datagram. Raises the first refusal.
 
-        Refusals come unasked. Let only the last request ask for an answer: those to a few hundred would not
-        fit the socket's buffer.
+        The kernel sends refusals unasked. Let only the last request ask for an answer: a few hundred answers
+        would not fit the socket's buffer.
         """
         if not self._settled:
             self._drain()
@@ -149,7 +151,8 @@ class NetlinkConnection:
             try:
                 size = self._receive(socket.MSG_DONTWAIT if lost else 0)
             except OutcomeUnknown as cause:
-                # Answers did not fit. Nearly all of them are refusals, and the first of them did.
+                # Some answers did not fit. Nearly all are refusals, and the first one is among those that
+                # fit.
                 lost = cause
                 continue
             except KernelError as error:
@@ -171,7 +174,7 @@ class NetlinkConnection:
             except OSError as cause:
                 if cause.errno != errno.EMSGSIZE:
                     raise
-                # The kernel has looked at its size, and at nothing else.
+                # The kernel has only checked the datagram's size.
                 self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(datagram))
                 self._socket.send(datagram)
         except OSError as cause:
@@ -180,7 +183,7 @@ class NetlinkConnection:
     def _await(self, sequence: int) -> None:
         size = self._receive()
         if size >= _FINE.size:
-            # Nearly always, the first thing to come is our acknowledgement.
+            # The first message is nearly always the acknowledgement.
             _, found, _, answered, _, number = _FINE.unpack_from(self._buffer)
             if answered == sequence and found == message.ERROR and number == 0:
                 self._settled = True
@@ -188,16 +191,16 @@ class NetlinkConnection:
         self._answers(sequence, size)
 
     def ask(self, kind: int, payload: bytes, flags: int = 0) -> bytes | None:
-        """The payload of the answer to a question about one thing."""
+        """Returns the payload of the answer to a query about one object."""
         found = self._question(kind, flags | ACK, payload)
         return found[0] if found else None
 
     def ask_for_several(self, kind: int, payload: bytes) -> list[bytes]:
-        """The payloads of the answers to a question about several things, which must all be there."""
+        """Returns the payloads of the answers to a query about several objects, which must all exist."""
         return self._question(kind, ACK, payload)
 
     def dump(self, kind: int, payload: bytes) -> list[bytes]:
-        """The payloads of all that there is. A dump that was interrupted is asked for again."""
+        """Returns the payloads of all objects. Repeats a dump that was interrupted."""
         for _ in range(_DUMP_TRIES):
             self._interrupted = False
             found = self._question(kind, DUMP, payload)
@@ -208,7 +211,7 @@ class NetlinkConnection:
         )
 
     def _of_family(self, kind: int, question: bytes, found: list[bytes]) -> list[bytes]:
-        """A kernel without a family (ipv6.disable=1) answers for it with all that the other families have."""
+        """Checks the family: a kernel without it (ipv6.disable=1) answers with those of other families."""
         if not found or not question[0] or found[0][0] == question[0]:
             return found
         if self._socket.proto != ROUTE or kind not in _LISTED_BY_FAMILY:
@@ -217,7 +220,7 @@ class NetlinkConnection:
 
     @property
     def netns_cookie(self) -> int:
-        """Of the namespace that it is in: a number that no other gets until the next boot. 0: not known."""
+        """Returns the number of its namespace, which is unique until the next boot. 0: unknown."""
         try:
             return int.from_bytes(
                 self._socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder
@@ -226,9 +229,9 @@ class NetlinkConnection:
             return 0
 
     def index(self, name: str) -> int:
-        """The index of a link. Cheaper than asking for the link: an ioctl, without a message."""
+        """Returns the index of a link by an ioctl, which is cheaper than a netlink query."""
         packed = name.encode()
-        if len(packed) > 15:  # which the ioctl would cut off
+        if len(packed) > 15:  # the ioctl would truncate the name
             raise Refused(errno.ENODEV, context=f"link {name[:40]}")
         try:
             answer = fcntl.ioctl(self._socket, _SIOCGIFINDEX, _IFREQ.pack(packed, 0))
@@ -239,18 +242,18 @@ class NetlinkConnection:
         return int(_IFREQ.unpack(answer)[1])
 
     def settle(self, name: str) -> None:
-        """Lets a link send, if its wire is there. The kernel would come to that on its own, some time later.
+        """Lets a link send, if its carrier is up. Otherwise the kernel would do so only some time later.
 
-        Since Linux 6.8, to ask whether it is there does it.
+        Since Linux 6.8, querying the carrier has this effect.
         """
-        import ctypes  # which most who ask the kernel something can do without
+        import ctypes  # most callers do not need this module
 
         question = ctypes.create_string_buffer(_ETHTOOL.pack(_ETHTOOL_GLINK, 0))
-        with suppress(OSError, ValueError):  # the link is gone, or is of a kind that cannot be asked
+        with suppress(OSError, ValueError):  # the link was deleted, or has a type without a carrier
             fcntl.ioctl(self._socket, _SIOCETHTOOL, _IFDATA.pack(name.encode(), ctypes.addressof(question)))
 
     def has_link(self, index: int) -> bool:
-        """Whether a link of that index is there, by an ioctl."""
+        """Says by an ioctl whether a link of that index exists."""
         try:
             fcntl.ioctl(self._socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
         except OSError as cause:
@@ -262,9 +265,9 @@ class NetlinkConnection:
         return True
 
     def notifications(self) -> list[NetlinkMessage]:
-        """The next datagram of a connection with groups. Raises `OutcomeUnknown` where some were lost.
+        """Returns the next datagram of a connection with groups. Raises `OutcomeUnknown` if some were lost.
 
-        Only what the kernel says counts: anybody with rights in the namespace can send to its groups.
+        Only messages of the kernel count: any process with rights in the namespace can send to its groups.
         """
         flags = socket.MSG_TRUNC | socket.MSG_DONTWAIT
         try:
@@ -279,13 +282,13 @@ class NetlinkConnection:
             raise _failure(cause) from None
         if size > len(self._buffer):
             self._buffer = bytearray(size)
-            raise OutcomeUnknown("a notification was cut off", errno=errno.ENOBUFS)
+            raise OutcomeUnknown("a notification was truncated", errno=errno.ENOBUFS)
         return list(message.split(bytes(memoryview(self._buffer)[:size])))
 
     def _send(self, kind: int, flags: int, payload: bytes) -> int:
         if not self._settled:
-            # An earlier request was given up. The kernel answers no other dump while one is under way,
-            # and drops acknowledgements without a word while an overflown buffer is not empty.
+            # An earlier request was given up. The kernel answers no other dump while one is in progress, and
+            # silently drops acknowledgements while an overflowed buffer is not empty.
             self._drain()
         self._settled = False
         self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
@@ -297,7 +300,7 @@ class NetlinkConnection:
         return sequence
 
     def _question(self, kind: int, flags: int, payload: bytes) -> list[bytes]:
-        """Asks, and asks again when an answer was lost or cut off: questions may be repeated."""
+        """Sends a query, and repeats it when an answer was lost or truncated: queries have no effects."""
         for _ in range(_DUMP_TRIES):
             sequence = self._send(kind, flags, payload)
             try:
@@ -307,17 +310,17 @@ class NetlinkConnection:
         raise KernelError("answers do not fit the socket's buffer", errno=errno.ENOBUFS)
 
     def _answers(self, sequence: int, size: int) -> list[bytes]:
-        """The payloads of what belongs to a request, up to its end; an error is raised."""
+        """Yields the payloads of the answers to a request, up to the last; raises an error that it meets."""
         payloads: list[bytes] = []
         own = self._port
         while True:
             for found in message.split(bytes(memoryview(self._buffer)[:size])):
                 kind, flags, answered, payload, port = found
                 if answered != sequence or port != own:
-                    continue  # of an earlier request that was given up, or a notification
+                    continue  # from an earlier request that was given up, or a notification
                 if flags & DUMP_INTERRUPTED and kind != message.ERROR:
                     self._interrupted = True
-                if kind > message.OVERRUN:  # of thousands, nearly every one
+                if kind > message.OVERRUN:  # nearly all of thousands of messages
                     payloads.append(payload)
                 elif kind in (message.ERROR, message.DONE):
                     self._settled = True
@@ -340,7 +343,7 @@ class NetlinkConnection:
             raise _failure(cause) from None
         if size > len(self._buffer):
             self._buffer = bytearray(size)
-            raise OutcomeUnknown("an answer was cut off", errno=errno.ENOBUFS)
+            raise OutcomeUnknown("an answer was truncated", errno=errno.ENOBUFS)
         return size
 
     def _drain(self) -> None:
@@ -355,9 +358,9 @@ class NetlinkConnection:
 
 
 def _filter(own: socket.socket, kinds: tuple[int, ...], ignoring: tuple[int, ...]) -> None:
-    """A classic BPF program: the message's kind, and who asked for what it tells of.
+    """Attaches a classic BPF program that filters by message type and by the port that requested the change.
 
-    BPF reads both with their bytes in the order of the network.
+    BPF reads both in network byte order.
     """
     wanted = [int.from_bytes(kind.to_bytes(2, sys.byteorder), "big") for kind in kinds]
     ports = [int.from_bytes(port.to_bytes(4, sys.byteorder), "big") for port in ignoring]
@@ -384,4 +387,4 @@ def _failure(cause: OSError) -> KernelError:
 
 
 def _closed() -> KernelError:
-    return KernelError("this connection to the kernel was closed", errno=errno.EBADF)
+    return KernelError("this connection to the kernel is closed", errno=errno.EBADF)

@@ -1,8 +1,8 @@
 """Connections that the kernel tracks, by ctnetlink.
 
-A dump is filtered by family, protocol and port only: the kernel's filter by address (CTA_FILTER,
-Linux 5.8) is inverted for IPv6, it lists the entries that do not match. Numbers in these messages
-are in network byte order, but for the filter's flags.
+A dump is filtered only by family, protocol and port: the kernel's filter by address (CTA_FILTER, Linux 5.8)
+is inverted for IPv6, where it lists the entries that do not match. Numbers in these messages are in network
+byte order, except the filter's flags.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ NEW, GET, DELETE, COUNT = _SUBSYSTEM, _SUBSYSTEM | 1, _SUBSYSTEM | 2, _SUBSYSTEM
 _HEADER = Struct("=BBH")  # family, version, resource
 _ORIGINAL, _REPLY, _ID, _ZONE, _FILTER = 1, 2, 12, 18, 25
 _IP, _PROTOCOL = 1, 2
-# Source, destination, and the size of both.
+# Attributes of source and destination, and the size of both.
 _ADDRESSES: dict[int, tuple[int, int, int]] = {socket.AF_INET: (1, 2, 4), socket.AF_INET6: (3, 4, 16)}
 _NUMBER, _SOURCE_PORT, _DESTINATION_PORT = 1, 2, 3
 _TRACKED = 1  # in the answer to COUNT
 
-# The flags say which attributes of the original direction count.
+# The flags say which attributes of the original direction the filter compares.
 _ORIGINAL_FLAGS = 1
 _BY_NUMBER, _BY_SOURCE_PORT, _BY_DESTINATION_PORT = 1 << 3, 1 << 4, 1 << 5
-# Of other protocols, SCTP too, the kernel's filter ignores the ports.
+# For other protocols, SCTP among them, the kernel's filter ignores the ports.
 _FILTERED_BY_PORT = frozenset({socket.IPPROTO_TCP, socket.IPPROTO_UDP})
 
-# Where every kernel puts the number and the destination port of the original direction: behind the
-# headers of the direction, of its addresses, and of its protocol; the source port lies between.
+# Where every kernel puts the protocol and the destination port of the original direction: after the headers
+# of the direction, its addresses, and its protocol; the source port is in between.
 _GLIMPSES = {
     family: Struct(f"=6xH{4 + 2 * (4 + size) + 4}xHHB3x8xHH2s") for family, (_, _, size) in _ADDRESSES.items()
 }
 
 
 class ConntrackTuple(Record, frozen=True):
-    """One way of a connection. Ports are there for the protocols that have them."""
+    """One direction of a connection. It has ports only for the protocols that have them."""
 
     source: bytes
     destination: bytes
@@ -50,7 +50,7 @@ class ConntrackTuple(Record, frozen=True):
 
 
 class ConntrackEntry(Record, frozen=True):
-    """A tracked connection. `key`, `zone` and `id` are the kernel's own bytes, to name it again."""
+    """A tracked connection. `key`, `zone` and `id` are the kernel's own bytes that identify the entry."""
 
     family: int
     original: ConntrackTuple
@@ -73,10 +73,11 @@ def made_from(family: int, protocol: int, port: int) -> bytes:
 
 
 def _by_port(family: int, protocol: int, port: bytes, flag: int) -> bytes:
-    """For a dump of the connections with this port, before translation, and of as few others as can be.
+    """Builds a dump request for the connections with this port, before translation, and as few others as
+    possible.
 
-    Where the kernel does not look at a protocol's ports, it lists all that the protocol has: the
-    request is then the same for every port. A kernel before 5.8 lists everything.
+    If the kernel cannot filter by a protocol's ports, it lists all connections of the protocol: the request
+    is then the same for every port. A kernel before 5.8 lists everything.
     """
     parts, flags = u8(_NUMBER, protocol), _BY_NUMBER
     if protocol in _FILTERED_BY_PORT:
@@ -89,18 +90,19 @@ def _by_port(family: int, protocol: int, port: bytes, flag: int) -> bytes:
 
 
 def counted(payload: bytes) -> int:
-    """How many connections the namespace tracks, of all families, by the answer to COUNT."""
+    """Returns how many connections of all families the namespace tracks, from the answer to COUNT."""
     tracked = Attributes(payload[_HEADER.size :]).raw(_TRACKED)
     if tracked is None or len(tracked) != 4:
         raise Malformed("a count of tracked connections without the count")
     return int.from_bytes(tracked, "big")
 
 
-def glimpse(payload: bytes) -> tuple[int, int] | None:
-    """The protocol and port that a connection was made to, without decoding it: a twentieth of the work.
+def decode_port(payload: bytes) -> tuple[int, int] | None:
+    """Returns the protocol and destination port of a connection without decoding it, in a twentieth of the
+    time.
 
-    None says that they are not where they are expected: the protocol has no ports, or the kernel
-    speaks in another order. `decode` tells.
+    None means that they are not at the expected place: the protocol has no ports, or the kernel orders
+    attributes differently. Use `decode` then.
     """
     struct = _GLIMPSES.get(payload[0]) if payload else None
     if struct is None or len(payload) < struct.size:
@@ -153,9 +155,9 @@ def _port(found: Attributes, kind: int) -> int | None:
 
 
 def exactly(entry: ConntrackEntry) -> bytes:
-    """A request about this entry and no later one of the same addresses and ports.
+    """Builds a request about this entry, and no later one with the same addresses and ports.
 
-    To delete, a request without the key would mean every connection there is.
+    A deletion without the key would delete every connection.
     """
     parts = [_HEADER.pack(entry.family, 0, 0), nested(_ORIGINAL, entry.key)]
     if entry.zone is not None:

@@ -1,4 +1,4 @@
-"""Filters that send every packet of a link out of another one."""
+"""Filters that redirect every packet of a link to another one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _KEY = Struct("=IIii")
 _TERMINAL = 1
 _ALL_PROTOCOLS = socket.htons(0x0003)
 
-# A child's parent on the ingress hook, also of clsact.
+# The parent of a child on the ingress hook, also of clsact.
 INGRESS_PARENT = 0xFFFFFFF2
 EGRESS_PARENT = 0xFFFFFFF3
 
 
 class Filter(Record, frozen=True):
-    """With `everything`, no packet passes it by. `redirect` is the index of the link it sends them to."""
+    """With `everything`, it matches every packet. `redirect` is the index of the target link."""
 
     index: int
     parent: int
@@ -81,7 +81,7 @@ def _redirect(kind: str, options: Attributes) -> int | None:
 
 
 def redirect(index: int, target: int, *, kind: str, priority: int) -> bytes:
-    """Everything that arrives on a link goes out of another, by `matchall` or `u32`."""
+    """Builds a filter that redirects all incoming packets of a link to another, by `matchall` or `u32`."""
     parameters = _MIRRED.pack(0, 0, _STOLEN, 0, 0, _EGRESS_REDIRECT, target)
     action = nested(
         1, text(_ACTION_KIND, "mirred"), nested(_ACTION_OPTIONS, raw(_MIRRED_PARAMETERS, parameters))
@@ -89,14 +89,14 @@ def redirect(index: int, target: int, *, kind: str, priority: int) -> bytes:
     if kind == "matchall":
         options = nested(_OPTIONS, nested(_MATCHALL_ACTION, action))
     else:
-        # One key with an empty mask: it matches whatever there is.
+        # One key with an empty mask, which matches every packet.
         selector = _SELECTOR.pack(_TERMINAL, 0, 1, 0, 0, 0, 0, 0) + _KEY.pack(0, 0, 0, 0)
         options = nested(_OPTIONS, raw(_U32_SELECTOR, selector), nested(_U32_ACTION, action))
     return _head(index, priority) + text(_KIND, kind) + options
 
 
 def exactly(index: int, found: Filter) -> bytes:
-    """One filter, among others that may have its priority."""
+    """Identifies one filter among others that may have its priority."""
     return _head(index, found.priority, found.handle) + text(_KIND, found.kind)
 
 

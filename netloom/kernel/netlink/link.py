@@ -1,4 +1,4 @@
-"""Links: network devices of every kind."""
+"""Links: network devices of every type."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SKIP_STATISTICS = 1 << 3
 
 
 class Link(Record, frozen=True):
-    """What the kernel says of a link. `parent` and `master` are indexes.
+    """A link as the kernel describes it. `parent` and `master` are indexes.
 
-    `hardware` is its type (ARPHRD_*); `resolves` is whether neighbours have to be resolved on it.
+    `hardware` is its type (ARPHRD_*); `resolves` says whether it needs neighbour resolution.
     """
 
     index: int
@@ -76,7 +76,7 @@ def decode(payload: bytes) -> Link:
 
 
 class LinkEntry(Record, frozen=True):
-    """What tells a link from others, for a list of thousands."""
+    """The fields that identify a link, for lists of thousands."""
 
     index: int
     name: str
@@ -85,7 +85,7 @@ class LinkEntry(Record, frozen=True):
 
 
 def decode_entry(payload: bytes) -> LinkEntry:
-    """Reads no further than it has to: a quarter of what `decode` costs."""
+    """Decodes no more than needed, in a quarter of the time of `decode`."""
     if len(payload) < SIZE:
         raise Malformed(f"a link of {len(payload)} bytes")
     _, _, index, flags, _ = _INFO.unpack_from(payload)
@@ -98,10 +98,10 @@ def by_index(index: int) -> bytes:
 
 
 def by_name(name: str) -> bytes:
-    return _NOBODY + text(_NAME, name)
+    return _NO_LINK + text(_NAME, name)
 
 
-_NOBODY = by_index(0)
+_NO_LINK = by_index(0)
 
 
 def get(index: int) -> bytes:
@@ -113,7 +113,7 @@ def get_by_name(name: str) -> bytes:
 
 
 def everything() -> bytes:
-    return _NOBODY + u32(_EXT_MASK, _SKIP_STATISTICS)
+    return _NO_LINK + u32(_EXT_MASK, _SKIP_STATISTICS)
 
 
 def properties(
@@ -127,7 +127,7 @@ def properties(
     queues: int | None = None,
     name: str | None = None,
 ) -> bytes:
-    """What links of all kinds have. A master of 0 means no master."""
+    """Returns the attributes that all links have. A master of 0 means no master."""
     parts = []
     if name is not None:
         parts.append(text(_NAME, name))
@@ -149,20 +149,20 @@ def properties(
 
 
 def create(kind: str, common: bytes, data: bytes = b"") -> bytes:
-    """A new link of a kind. `data` are the attributes that only this kind has."""
+    """Builds the request for a new link. `data` are the attributes of its type."""
     parts = [text(_KIND, kind)]
     if data:
         parts.append(nested(_DATA, data))
-    return _NOBODY + common + nested(_LINKINFO, *parts)
+    return _NO_LINK + common + nested(_LINKINFO, *parts)
 
 
 def veth_peer(common: bytes, netns: int | None) -> bytes:
-    """The data of a veth: its other end, born in the namespace that a descriptor stands for.
+    """Returns the data of a veth whose other end is created in the namespace of a descriptor.
 
     Moving an end there afterwards would cost an RCU grace period of some 15 ms.
     """
     where = b"" if netns is None else u32(_NET_NS_FD, netns)
-    return nested(_VETH_PEER, _NOBODY, common, where)
+    return nested(_VETH_PEER, _NO_LINK, common, where)
 
 
 def change(index: int, common: bytes = b"", *, up: bool | None = None) -> bytes:
@@ -172,24 +172,24 @@ def change(index: int, common: bytes = b"", *, up: bool | None = None) -> bytes:
 
 
 def without_link_local() -> bytes:
-    """That the kernel makes no link-local address when the link comes up. It must be told before."""
+    """Keeps the kernel from making a link-local address when the link comes up. Must be sent before that."""
     return nested(_AF_SPEC, nested(socket.AF_INET6, u8(_ADDR_GEN_MODE, _ADDR_GEN_NONE)))
 
 
 def change_port(index: int, kind: str, data: bytes) -> bytes:
-    """What a link has as a port of its master."""
+    """Builds a change of a link's settings as a port of its master."""
     return by_index(index) + nested(_LINKINFO, text(_PORT_KIND, kind), nested(_PORT_DATA, data))
 
 
 def delete_group(group: int) -> bytes:
-    """Every link of a group, at the price of one RCU barrier for all of them."""
-    return _NOBODY + u32(_GROUP, group)
+    """Builds a request that deletes every link of a group, at the cost of one RCU barrier for all."""
+    return _NO_LINK + u32(_GROUP, group)
 
 
 def departed(kind: int, payload: bytes) -> int | None:
-    """The index of the link that a notification says is gone.
+    """Returns the index of the link that a notification reports as deleted.
 
-    A bridge says the same of a port that leaves it, but as a message of its own family.
+    A bridge reports a port that leaves it in the same way, but in a message of its own family.
     """
     if kind != DELETE or len(payload) < SIZE:
         return None
@@ -198,5 +198,5 @@ def departed(kind: int, payload: bytes) -> int | None:
 
 
 def was_moved(payload: bytes) -> bool:
-    """Whether a link that is gone lives on, in another namespace."""
+    """Says whether a deleted link was moved to another namespace."""
     return _NEW_NETNSID in Attributes(payload[SIZE:])

@@ -1,6 +1,6 @@
-"""Messages: the header around every payload, the attributes in it, and acknowledgements.
+"""Messages: the header of every payload, the attributes in it, and acknowledgements.
 
-Attributes are built here, and parsed from bytes that are not trusted to be well formed.
+This module builds attributes, and parses them from bytes that may be malformed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def nested(kind: int, *parts: bytes) -> bytes:
 
 
 class Attributes:
-    """What one message or nest holds, by kind. Of a kind that stands there twice, the last counts.
+    """The attributes of one message or nest, by type. If a type occurs twice, the last one counts.
 
     >>> parsed = Attributes(u32(4, 1500) + text(3, "eth0"))
     >>> parsed.u32(4), parsed.text(3), parsed.u32(13)
@@ -76,7 +76,9 @@ class Attributes:
 
     @classmethod
     def some(cls, data: bytes, start: int, kinds: Collection[int]) -> Self:
-        """The first of each kind, read no further than to the last of them: for thousands of messages."""
+        """Parses the first attribute of each given type and stops after the last of them: for thousands of
+        messages.
+        """
         self = cls.__new__(cls)
         found: dict[int, bytes] = {}
         self._found = found
@@ -144,7 +146,7 @@ _LITTLE = Struct("=H").pack(1) == b"\x01\x00"
 
 
 def each(data: bytes) -> list[tuple[int, bytes]]:
-    """All attributes in their order, for lists in which a kind may come often."""
+    """Yields all attributes in their order, for lists in which a type may occur often."""
     found = []
     position, end = 0, len(data)
     while end - position >= 4:
@@ -178,7 +180,7 @@ REQUEST, MULTI, ACK, ECHO, DUMP_INTERRUPTED = 0x01, 0x02, 0x04, 0x08, 0x10
 ROOT, MATCH = 0x100, 0x200
 DUMP = ROOT | MATCH
 REPLACE, EXCLUSIVE, CREATE, APPEND = 0x100, 0x200, 0x400, 0x800
-# On an acknowledgement: the request is cut off after its header; attributes explain the error.
+# On an acknowledgement: the request is truncated after its header; attributes explain the error.
 CAPPED, EXPLAINED = 0x100, 0x200
 
 _EXPLANATION, _MISSING_ATTRIBUTE = 1, 5
@@ -197,14 +199,14 @@ def build(kind: int, flags: int, sequence: int, payload: bytes) -> bytes:
 
 
 def split(data: bytes) -> Iterator[NetlinkMessage]:
-    """The messages of one datagram."""
+    """Yields the messages of one datagram."""
     position, end = 0, len(data)
     new, unpack = tuple.__new__, HEADER.unpack_from
     while end - position >= SIZE:
         length, kind, flags, sequence, port = unpack(data, position)
         if length < SIZE or position + length > end:
             raise Malformed(f"message of kind {kind} claims {length} of {end - position} bytes")
-        # As `NetlinkMessage` does it, by a function of Python less: a node has thousands of routes.
+        # Does what `NetlinkMessage` does with one Python call less: a node has thousands of routes.
         yield new(NetlinkMessage, (kind, flags, sequence, data[position + SIZE : position + length], port))
         position += (length + 3) & ~3
     if position < end:
@@ -212,7 +214,7 @@ def split(data: bytes) -> Iterator[NetlinkMessage]:
 
 
 def verdict(message: NetlinkMessage) -> Refused | None:
-    """What an acknowledgement, or the end of a dump, says: nothing if all is well."""
+    """Returns the error of an acknowledgement or of the end of a dump; None on success."""
     payload = message.payload
     if len(payload) < _ERROR.size:
         if message.kind == DONE:

@@ -1,4 +1,4 @@
-"""Neighbours (who has an address on a link) and forwarding entries of bridges and VXLANs."""
+"""Neighbours (the MACs of addresses on a link) and forwarding entries of bridges and VXLANs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NeighbourRecord(Record, frozen=True):
     mac: str | None
     vlan: int | None
     master: int | None
-    # Of a VXLAN's far end, where they are not the VXLAN's own.
+    # Of a VXLAN's far end, where they differ from the VXLAN's own.
     port: int | None = None
     vni: int | None = None
     protocol: int | None = None
@@ -83,15 +83,15 @@ def everything(family: int) -> bytes:
 
 
 def of_link(family: int, index: int) -> bytes:
-    """A question for the neighbours on one link. The kernel filters."""
+    """Builds a query for the neighbours on one link. The kernel filters."""
     return everything(family) + u32(_IFINDEX, index)
 
 
 def proxies(family: int) -> bytes:
-    """Proxy entries, for which this host answers; the kernel lists them apart."""
+    """Builds a query for proxy entries, for which this host answers; the kernel lists them separately."""
     return _INFO.pack(family, 0, 0, PROXY, 0)
 
 
 def forwarding_of(port: int) -> bytes:
-    """A question for the forwarding entries of one port."""
+    """Builds a query for the forwarding entries of one port."""
     return _INFO.pack(AF_BRIDGE, port, 0, 0, 0)

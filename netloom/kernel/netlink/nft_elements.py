@@ -1,7 +1,7 @@
-"""Elements of nftables' sets and maps: read one, some or all of them, add and delete them.
+"""Elements of nftables sets and maps: reads one, some or all of them, adds and deletes them.
 
-libnftables answers a question about one element by loading all there are (240 ms at 50,000). The kernel
-itself answers in 0.03 ms, and takes elements in 0.05 ms where the library needs 0.2.
+libnftables answers a query about one element by loading all elements (240 ms for 50,000). The kernel itself
+answers in 0.03 ms, and adds an element in 0.05 ms where the library needs 0.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ELEMENT_KEY, _ELEMENT_DATA, _ELEMENT_EXPIRATION, _ELEMENT_EXPRESSION = 1, 2, 5,
 
 
 class Set(Record, frozen=True):
-    """What a set's keys are made of, and its values, if it is a map. None: a type that we do not know."""
+    """The types of a set's keys, and of its values if it is a map. None: a type unknown to netloom."""
 
     key: tuple[NftType, ...] | None
     value: tuple[NftType, ...] | None
@@ -73,7 +73,7 @@ def read_set(connection: NetlinkConnection, family: str, table: str, name: str) 
 
 
 def plain_set(types: str) -> Set | None:
-    """A set of such keys as nft spells their types, `ifname . ipv4_addr`; None if we do not know one."""
+    """Returns a set with keys of types that nft writes as `ifname . ipv4_addr`; None if one is unknown."""
     forms = forms_named(types)
     if forms is None:
         return None
@@ -83,7 +83,7 @@ def plain_set(types: str) -> Set | None:
 def read_element(
     connection: NetlinkConnection, family: str, table: str, name: str, of: Set, key: Sequence[str]
 ) -> Element | None:
-    """The element that a set has under a key; None if it has none, or if the set is gone."""
+    """Returns the element of a set with a key; None if there is no such element or set."""
     question = element_list(family, table, name, _key(pack(of.key or (), key)))
     answer = answer_to(connection, GET_ELEMENT, question)
     if answer is None:
@@ -96,7 +96,7 @@ def read_element(
 
 
 def are_there(connection: NetlinkConnection, items: Sequence[Item]) -> bool:
-    """Whether all elements are there just so, by one question for many: it costs a third of one for each."""
+    """Says whether all elements exist exactly so, in one query: a third of the cost of one query each."""
     for batch in _batches(items, longest=_ANSWERS):
         wanted = {item.key: item.data for item in batch}
         question = element_list(*batch[0].place, *map(_key, wanted))
@@ -120,9 +120,9 @@ def are_there(connection: NetlinkConnection, items: Sequence[Item]) -> bool:
 def read_elements(
     connection: NetlinkConnection, family: str, table: str, name: str
 ) -> dict[tuple[str, ...], Element] | None:
-    """All elements of a set, by key; None if there is no such set, or if we do not know its types.
+    """Returns all elements of a set, by key; None if there is no such set, or if its types are unknown.
 
-    For one of them, ask for it: this is for comparing many.
+    Use this to compare many elements; for one, query that element.
     """
     of = read_set(connection, family, table, name)
     if of is None or of.key is None or of.interval or (of.is_map and of.value is None and not of.verdicts):
@@ -145,7 +145,7 @@ def read_elements(
 
 
 class Counted(Record, frozen=True):
-    """How many packets have met an element, and in how many milliseconds it goes, if none does before."""
+    """How many packets matched an element, and in how many milliseconds it expires without another."""
 
     packets: int
     bytes: int
@@ -155,7 +155,7 @@ class Counted(Record, frozen=True):
 def read_counted(
     connection: NetlinkConnection, family: str, table: str, name: str
 ) -> dict[tuple[str, ...], Counted] | None:
-    """The elements of a set that count, by key; None if there is no such set, or of types unknown to us."""
+    """Returns the counting elements of a set by key; None if there is no such set, or a type is unknown."""
     of = read_set(connection, family, table, name)
     if of is None or of.key is None or of.interval:
         return None
@@ -182,7 +182,7 @@ def read_counted(
 
 
 class Item(NamedTuple):
-    """An element as the kernel has it: of which set, its key, and what the set maps it to, or nothing."""
+    """An element as the kernel stores it: its set, its key, and the value for it, or None."""
 
     place: tuple[str, str, str]  # family, table, set
     key: bytes
@@ -197,7 +197,9 @@ _VERDICT_CODES = {word: code for code, word in _VERDICTS.items()}
 
 
 def data_of(of: Set, value: Sequence[str] | None, verdict: str | None) -> bytes:
-    """What a map has for a key, byte by byte as the kernel tells it: of a verdict, the nest has no flag."""
+    """Returns a map's value for a key, byte for byte as the kernel sends it: the nest of a verdict has no
+    flag.
+    """
     if verdict is not None:
         word, _, chain = verdict.partition(" ")
         code = attribute(_VERDICT_CODE, (_VERDICT_CODES[word] & 0xFFFFFFFF).to_bytes(4, "big"))
@@ -209,16 +211,16 @@ def _key(key: bytes, data: bytes = b"") -> bytes:
     return nested(_ITEM, nested(_ELEMENT_KEY, attribute(_VALUE, key)), data)
 
 
-# An attribute's length has 16 bits, and no element takes more than 400 bytes.
+# An attribute's length has 16 bits, and no element needs more than 400 bytes.
 _ELEMENTS = 150
 
 
-# Each answer takes the socket's buffer 768 bytes, of 208 KiB.
+# Each answer takes 768 bytes of the socket's buffer of 208 KiB.
 _ANSWERS = 64
 
 
 def _batches(items: Sequence[Item], longest: int) -> Iterator[list[Item]]:
-    """By set, so many at a time."""
+    """Yields the elements by set, a limited number at a time."""
     by_place: dict[tuple[str, str, str], list[Item]] = {}
     for item in items:
         by_place.setdefault(item.place, []).append(item)
@@ -228,7 +230,8 @@ def _batches(items: Sequence[Item], longest: int) -> Iterator[list[Item]]:
 
 
 def change_elements(connection: NetlinkConnection, kind: int, items: Sequence[Item]) -> None:
-    """Adds or deletes elements, all or none. What is to be added must not be there, and the reverse.
+    """Adds or deletes elements, all or none. Elements to add must not exist, and elements to delete must
+    exist.
 
     Raises the first `Refused`.
     """

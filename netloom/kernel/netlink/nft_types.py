@@ -1,4 +1,4 @@
-"""Data types of nftables: how their values look as text, and in the kernel's registers."""
+"""Data types of nftables: their values as text and in the kernel's registers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InvalidObject
 
 
 class NftType(NamedTuple):
-    """How values of one of nft's data types look, as text and in the kernel's registers."""
+    """How values of one of nft's data types are written as text and in the kernel's registers."""
 
     name: str
     size: int
@@ -27,7 +27,7 @@ def _number(text: str, size: int, order: str = "big") -> bytes:
     try:
         return int(text[:32], 0).to_bytes(size, "big" if order == "big" else sys.byteorder)
     except (ValueError, OverflowError):
-        raise InvalidObject(f"{text[:80]!r} is no number of {size} bytes") from None
+        raise InvalidObject(f"{text[:80]!r} is not a number of {size} bytes") from None
 
 
 def _ip(family: int) -> Callable[[str], bytes]:
@@ -36,7 +36,7 @@ def _ip(family: int) -> Callable[[str], bytes]:
             return socket.inet_pton(family, text)
         except (OSError, ValueError):
             raise InvalidObject(
-                f"{text!r} is no {'IPv4' if family == socket.AF_INET else 'IPv6'} address"
+                f"{text!r} is not an {'IPv4' if family == socket.AF_INET else 'IPv6'} address"
             ) from None
 
     return pack
@@ -46,7 +46,7 @@ def _service(text: str) -> bytes:
     try:
         return _number(text, 2)
     except InvalidObject:
-        raise InvalidObject(f"{text!r} is no port: give its number") from None
+        raise InvalidObject(f"{text!r} is not a port number") from None
 
 
 _PROTOCOLS = {
@@ -75,11 +75,11 @@ def _ifname(text: str) -> bytes:
 
 def _mac(text: str) -> bytes:
     if not _MAC.fullmatch(text):
-        raise InvalidObject(f"{text[:80]!r} is no MAC address")
+        raise InvalidObject(f"{text[:80]!r} is not a MAC address")
     return bytes.fromhex(text.replace(":", ""))
 
 
-# By the numbers that nft keeps with a set, so that others can read it.
+# By the numbers that nft stores with a set, so that other programs can read it.
 _FORMS = {
     7: NftType("ipv4_addr", 4, _ip(socket.AF_INET), lambda data: socket.inet_ntop(socket.AF_INET, data)),
     8: NftType("ipv6_addr", 16, _ip(socket.AF_INET6), lambda data: socket.inet_ntop(socket.AF_INET6, data)),
@@ -100,7 +100,7 @@ _BY_NAME = {form.name: form for form in _FORMS.values()}
 
 
 def pack(forms: Sequence[NftType], values: Sequence[str]) -> bytes:
-    """Values as the kernel compares them: each of a concatenation fills whole registers of 4 bytes."""
+    """Packs values as the kernel compares them: each part of a concatenation fills registers of 4 bytes."""
     if len(forms) != len(values):
         raise InvalidObject(
             f"{len(values)} values where the set has {len(forms)}: {' . '.join(form.name for form in forms)}"
@@ -121,7 +121,7 @@ def show(forms: Sequence[NftType], data: bytes) -> tuple[str, ...]:
 
 
 def forms_of(number: int) -> tuple[NftType, ...] | None:
-    """A concatenation's type is those of its parts, six bits each."""
+    """Returns the types of a concatenation's parts, six bits each."""
     forms = []
     while number:
         forms.append(_FORMS.get(number & 0x3F))
@@ -131,7 +131,7 @@ def forms_of(number: int) -> tuple[NftType, ...] | None:
 
 
 def forms_named(types: str) -> tuple[NftType, ...] | None:
-    """As nft spells them, `ifname . ipv4_addr`; None if we do not know one."""
+    """Returns the types that nft writes as `ifname . ipv4_addr`; None if one is unknown."""
     forms = [_BY_NAME.get(name) for name in types.split(" . ")]
     known = tuple(form for form in forms if form is not None)
     return known if len(known) == len(forms) else None

@@ -1,8 +1,8 @@
 """Reads tables, chains and rules of nftables from the kernel, and deletes chains.
 
-libnftables, which knows nft's language, writes tables and rules. To answer a question about a table, it loads
-all elements there are (240 ms at 50,000), and starts again whenever a program changes a table meanwhile. The
-kernel itself answers in 0.03 ms.
+libnftables, which knows nft's language, writes tables and rules. To answer a query about a table, it loads
+all elements (240 ms for 50,000), and starts again whenever a program changes a table meanwhile. The kernel
+itself answers in 0.03 ms.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _COMMENT = 0
 
 
 class Chain(Record, frozen=True):
-    """A chain and the set of its name: what is equal for equals, and how often it is referred to.
+    """A chain and the set of its name, in a form that is equal for equal chains, and how often it is referred
+    to.
 
-    `hook` is None if there is no such chain but only a set, and `members` if there is no such set.
+    `hook` is None if only the set exists, and `members` is None if only the chain exists.
     """
 
     hook: tuple[bytes | None, ...] | None
@@ -49,7 +50,7 @@ class Chain(Record, frozen=True):
 
     @property
     def is_led_to(self) -> bool:
-        """The kernel counts a chain's own rules, and every rule and element that leads to it."""
+        """The kernel's count includes the chain's own rules, and every rule and element that leads to it."""
         return self.use > len(self.rules)
 
     @property
@@ -58,7 +59,7 @@ class Chain(Record, frozen=True):
 
 
 class Generation(Record, frozen=True):
-    """The rules after a transaction, and whose it was: a thread, numbered as in the first PID namespace."""
+    """The rules after a transaction, and the thread that made it, numbered as in the first PID namespace."""
 
     number: int
     process: int
@@ -79,7 +80,7 @@ def _header(family: str) -> bytes:
 
 
 def read_table(connection: NetlinkConnection, family: str, name: str) -> str | None:
-    """The comment of a table, empty if it has none; None if there is no such table."""
+    """Returns the comment of a table, empty without one; None if there is no such table."""
     answer = answer_to(connection, _GET_TABLE, _header(family) + text(_TABLE_NAME, name))
     if answer is None:
         return None
@@ -87,7 +88,7 @@ def read_table(connection: NetlinkConnection, family: str, name: str) -> str | N
 
 
 def _comment(data: bytes) -> str:
-    """Not netlink attributes: a byte for the kind, a byte for the length."""
+    """Reads a comment, which is not in netlink attributes: a type byte, a length byte."""
     while len(data) >= 2:
         kind, length = data[0], data[1]
         if kind == _COMMENT:
@@ -103,8 +104,8 @@ def set_attributes(connection: NetlinkConnection, family: str, table: str, name:
     return None if answer is None else Attributes(answer[4:])
 
 
-# Of what a table is made of: the question, the attribute of its name, and those that make it what it is.
-# Handles, counters and how often something is used are left out.
+# For each part of a table: the query, the attribute of its name, and those that define it. Handles, counters
+# and use counts are left out.
 _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_USE = 3, 4, 6
 _CHAIN_PARTS = (_CHAIN_HOOK, 5, 7, 10)
 _SET_PARTS = (3, 4, 5, 6, 7, 11, 12)
@@ -125,10 +126,10 @@ _ELEMENT_PARTS = (1, 2, 3, 10)  # key, value, flags, end of the key
 def read_structure(
     connection: NetlinkConnection, family: str, table: str, beside: tuple[str, ...] = ()
 ) -> dict[str, object] | None:
-    """A table without the elements of its named sets: by part, what is equal for equals.
+    """Returns a table without the elements of its named sets: by part, a value that is equal for equal parts.
 
-    Chains and sets whose names begin with one of `beside` are left out, and so are the sets without a name
-    that rules of such chains have.
+    Leaves out chains and sets whose names begin with one of `beside`, and the unnamed sets in rules of such
+    chains.
     """
     answer = answer_to(connection, _GET_TABLE, _header(family) + text(_TABLE_NAME, table))
     if answer is None:
@@ -161,15 +162,15 @@ def read_structure(
 
 
 def read_plain_chains(connection: NetlinkConnection, family: str, table: str) -> frozenset[str]:
-    """The names of the chains of a table that others may lead to: the kernel calls the rest itself."""
+    """Returns the names of a table's chains that rules can lead to: the kernel itself calls the others."""
     found = _dumped(connection, _GET_CHAIN, family, table)
     return frozenset(one.text(_CHAIN_NAME) or "" for one in found if _CHAIN_HOOK not in one)
 
 
 def read_chain(connection: NetlinkConnection, family: str, table: str, name: str) -> Chain | None:
-    """A chain with its rules and the set of its name, however many others there are.
+    """Reads a chain with its rules and the set of its name, independent of how many others there are.
 
-    These are three questions, and a program may change it in between: ask again if something differs.
+    These are three queries, and a program may change it in between: repeat them if something differs.
     """
     place = _header(family) + text(_PART_TABLE, table)
     members = set_attributes(connection, family, table, name)
@@ -187,14 +188,14 @@ def read_chain(connection: NetlinkConnection, family: str, table: str, name: str
 
 
 def read_rules(connection: NetlinkConnection, family: str, table: str, chain: str) -> tuple[object, ...]:
-    """A chain's rules; none if there is no such chain."""
+    """Returns a chain's rules; empty if there is no such chain."""
     return tuple(map(_rule, _rules(connection, family, table, chain)))
 
 
 def read_spelled_rules(
     connection: NetlinkConnection, family: str, table: str, chain: str
 ) -> tuple[str, ...] | None:
-    """A chain's rules in nft's language; None if there are none, or one is of a form that we do not know."""
+    """Returns a chain's rules in nft's language; None without rules, or if the form of one is unknown."""
     listed = _rules(connection, family, table, chain)
     found = [spelled(one.raw(_RULE_EXPRESSIONS) or b"") for one in listed]
     rules = tuple(rule for rule in found if rule is not None)
@@ -202,7 +203,7 @@ def read_spelled_rules(
 
 
 def read_comments(connection: NetlinkConnection, family: str, table: str, chain: str) -> list[str]:
-    """Of a chain's rules, in their order, as far as they have some."""
+    """Returns the comments of a chain's rules, in their order."""
     found = (_comment(one.raw(_RULE_USERDATA) or b"") for one in _rules(connection, family, table, chain))
     return [it for it in found if it]
 
@@ -215,12 +216,12 @@ def _rules(connection: NetlinkConnection, family: str, table: str, chain: str) -
         if refused.errno == errno.ENOENT:
             return []
         raise
-    # Not every kernel takes the chain for more than a hint.
+    # Some kernels take the chain only as a hint.
     return [one for one in listed if (one.text(_PART_TABLE), one.text(_RULE_CHAIN)) == (table, chain)]
 
 
 def delete_chain(connection: NetlinkConnection, family: str, table: str, name: str, *, members: bool) -> None:
-    """A chain with its rules and, with `members`, the set of its name, at once."""
+    """Deletes a chain with its rules and, with `members`, the set of its name, in one transaction."""
     place = _header(family) + text(_PART_TABLE, table)
     requests = [(_DELETE_CHAIN, 0, place + text(_CHAIN_NAME, name))]
     if members:
@@ -231,7 +232,7 @@ def delete_chain(connection: NetlinkConnection, family: str, table: str, name: s
 def _dumped(connection: NetlinkConnection, kind: int, family: str, table: str) -> list[Attributes]:
     listed = connection.dump(kind, _header(family) + text(_PART_TABLE, table))
     found = [Attributes(payload[4:]) for payload in listed]
-    # Not every kernel takes the table for more than a hint.
+    # Some kernels take the table only as a hint.
     return [one for one in found if one.text(_PART_TABLE) == table]
 
 
@@ -241,7 +242,7 @@ def _rule(found: Attributes) -> object:
 
 @lru_cache(maxsize=1024)
 def _expressions(data: bytes) -> tuple[object, ...]:
-    """Without what counts. Those of a chain that every attachment asks for are read once."""
+    """Returns a rule without its counters. Rules of a chain that every attachment needs are read once."""
     found = [expression for _, expression in each(data)]
     names = [Attributes(expression).text(_EXPRESSION_NAME) for expression in found]
     return tuple(
@@ -294,20 +295,20 @@ _BASE, _OFFSET, _LENGTH = 2, 3, 4
 _NETWORK_HEADER = 1
 _RETURN = (-5 & 0xFFFFFFFF).to_bytes(4, "big")
 
-# By the number of a family: its word, and where a packet has its destination, and in how many bytes.
+# For the number of a family: its name, the offset of the destination in a packet, and its size.
 _BY_FAMILY = {b"\x02": ("ip", 16, 4), b"\x0a": ("ip6", 24, 16)}
 _BY_DESTINATION = ["meta", "cmp", "payload", "cmp", "immediate"]
 _BY_MASK = ["meta", "cmp", "payload", "bitwise", "cmp", "immediate"]
 
 
 def spelled(expressions: bytes) -> str | None:
-    """A rule in nft's language; None if it has another form than chains of networks have.
+    """Returns a rule in nft's language; None if it has another form than the chains of networks.
 
     libnftables can list any rule, but loads every element of the table for it, and its spelling depends on
-    its version. The forms here are few: return by destination, and masquerade.
+    its version. Only few forms occur here: return by destination, and masquerade.
 
-    What it gives may be wrong about parts that no rule of ours uses, such as an inverted comparison: the
-    caller compares what becomes of the text with what the kernel has.
+    The text may be wrong about parts that no rule of ours uses, such as an inverted comparison: the caller
+    compares the text, once parsed, with the rule in the kernel.
     """
     parts = [Attributes(payload) for _, payload in each(expressions)]
     names = [part.text(_EXPRESSION_NAME) for part in parts]

@@ -13,7 +13,7 @@ ANY = -1
 
 
 def of(netns: int) -> bytes:
-    """A question for the ID of the namespace that a descriptor stands for."""
+    """Builds a query for the ID of the namespace of a descriptor."""
     return _HEAD + u32(_FD, netns)
 
 
@@ -26,7 +26,7 @@ def everything() -> bytes:
 
 
 def decode(payload: bytes) -> int:
-    """The ID; -1 if the namespace has none here."""
+    """Returns the ID; -1 if the namespace has none here."""
     number = Attributes(payload[len(_HEAD) :]).s32(_NSID)
     if number is None:
         raise Malformed("a namespace ID without a number")

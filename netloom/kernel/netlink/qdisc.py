@@ -1,4 +1,4 @@
-"""Queueing disciplines: where a link's packets wait, and the hooks for filters."""
+"""Queueing disciplines: the queues of a link's packets, and the hooks for filters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Qdisc(Record, frozen=True):
 
 
 class TokenBucket(Record, frozen=True):
-    """Bytes a second; bytes that may come at once; bytes that may wait."""
+    """Bytes per second; burst bytes; bytes that may wait."""
 
     rate: int
     burst: int
@@ -51,7 +51,7 @@ def decode(payload: bytes) -> Qdisc:
 
 
 def ingress(index: int, kind: str) -> bytes:
-    """The hook for what arrives (`ingress`), or for both directions (`clsact`)."""
+    """Builds the hook for incoming packets (`ingress`), or for both directions (`clsact`)."""
     return INFO.pack(0, index, INGRESS_HANDLE, INGRESS, 0) + text(_KIND, kind)
 
 
@@ -68,7 +68,7 @@ def token_bucket(index: int, handle: int, bucket: TokenBucket) -> bytes:
     parts = [
         raw(_TBF_PARAMETERS, _TBF.pack(rate, bytes(12), bucket.limit, _ticks(bucket.burst, bucket.rate), 0)),
         u32(_TBF_BURST, bucket.burst),
-        # The kernel computes its own since 3.11 but still wants a table of 256 entries to be there.
+        # The kernel computes its own since 3.11 but still requires a table of 256 entries.
         raw(_TBF_RATES, bytes(4 * _CELLS)),
     ]
     if bucket.rate > _U32_MAX:
@@ -83,7 +83,7 @@ def decode_token_bucket(options: bytes) -> TokenBucket:
         raise Malformed("a tbf without parameters")
     packed, _, limit, buffer, _ = _TBF.unpack_from(data)
     rate = found.u64(_TBF_RATE64) or _RATE.unpack(packed)[5]
-    # The kernel keeps the burst as the time that it lasts.
+    # The kernel stores the burst as its duration.
     return TokenBucket(rate, round(buffer * _TICK_NS * rate / 1e9), limit)
 
 

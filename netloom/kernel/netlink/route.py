@@ -24,7 +24,7 @@ UNIVERSE, LINK_SCOPE, HOST_SCOPE, NOWHERE = 0, 253, 254, 255
 CLONED = 0x200
 _LOOKUP_TABLE, _FIB_MATCH = 0x1000, 0x2000
 
-# Marks what is ours: `ip route show proto 78`.
+# Marks the routes of netloom: `ip route show proto 78`.
 PROTOCOL = 78
 
 
@@ -85,7 +85,7 @@ def decode(payload: bytes) -> RouteRecord:
 
 
 def _gateway(found: Attributes) -> bytes | None:
-    via = found.raw(_VIA)  # a gateway of the other family, after two bytes that name it
+    via = found.raw(_VIA)  # a gateway of the other family, after two bytes with the family
     return found.raw(_GATEWAY) if via is None else via[2:]
 
 
@@ -152,23 +152,23 @@ def _one_of_many(hop: RouteHop, destination: bytes) -> bytes:
 
 
 def _gateway_attribute(gateway: bytes, destination: bytes) -> bytes:
-    """IPv4 by way of an IPv6 neighbour has an attribute of its own."""
+    """Builds the gateway attribute; an IPv6 gateway of an IPv4 route has an attribute of its own."""
     if len(gateway) == len(destination):
         return raw(_GATEWAY, gateway)
     return raw(_VIA, _FAMILY.pack(10 if len(gateway) == 16 else 2) + gateway)
 
 
 def of_table(family: int, table: int, index: int | None = None, protocol: int = 0) -> bytes:
-    """A question for the routes of a table, of a link, or of a protocol. The kernel filters."""
+    """Builds a query for the routes of a table, a link, or a protocol. The kernel filters."""
     head = _INFO.pack(family, 0, 0, 0, table if table < 256 else 0, protocol, 0, 0, 0)
     return head + u32(_TABLE, table) + (b"" if index is None else u32(_OIF, index))
 
 
 def matching(family: int, address: bytes, index: int | None = None) -> bytes:
-    """A question for the route that a packet to an address would take (by a link): a lookup, not a list.
+    """Builds a query for the route that a packet to an address would take (by a link): a lookup, not a list.
 
-    The answer is the table's own entry, not what the kernel has derived from it. Policy rules have a
-    say. Which table it is from, IPv4 tells only when it is asked, and IPv6 takes the question amiss.
+    The answer is the table's own entry, not the kernel's derived route. Policy rules apply. IPv4 reports the
+    table only on request, and IPv6 refuses that request.
     """
     flags = _FIB_MATCH | (_LOOKUP_TABLE if len(address) == 4 else 0)
     head = _INFO.pack(family, len(address) * 8, 0, 0, 0, 0, 0, 0, flags)
@@ -176,12 +176,12 @@ def matching(family: int, address: bytes, index: int | None = None) -> bytes:
 
 
 def is_default(payload: bytes) -> bool:
-    """Whether it is for every destination, told without decoding it: of thousands, hardly one is."""
+    """Says, without decoding, whether it is a default route: among thousands, very few are."""
     return payload[1:2] == b"\0"
 
 
 def may_be_to(payload: bytes, destination: bytes, prefix: int) -> bool:
-    """Whether it is worth decoding: of thousands, nearly all are to others."""
+    """Says whether it needs decoding: among thousands, nearly all are to other destinations."""
     return payload[1:2] == bytes((prefix,)) and (not prefix or destination in payload)
 
 
@@ -189,7 +189,7 @@ def everything(family: int) -> bytes:
     return _INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
-# Next hops as objects of their own, which routes name by number (Linux 5.3 and later).
+# Next hops as separate objects, which routes refer to by number (Linux 5.3 and later).
 GET_NEXT_HOP = 106
 _NEXT_HOP = Struct("=BBBxI")
 _NEXT_HOP_OIF, _NEXT_HOP_GATEWAY = 5, 6

@@ -37,7 +37,7 @@ class RuleRecord(Record, frozen=True):
     more: bool = False
 
 
-# What every rule has, or what says nothing about the packets that are meant: padding and a flow's number.
+# Attributes of every rule, or without a meaning for the selected packets: padding and a flow's number.
 _SILENT = frozenset(
     {_DST, _SRC, _IIF, _PRIORITY, _MARK, _SUPPRESS, _TABLE, _MASK, _OIF, _L3MDEV, _PROTOCOL, 11, 18}
 )
@@ -45,7 +45,7 @@ _NO_GROUP = 13, 0xFFFFFFFF
 
 
 def _says_more(found: Attributes, tos: int) -> bool:
-    """Whether a rule has conditions that our records have no field for, such as ports or users."""
+    """Says whether a rule has conditions without a field in our records, such as ports or users."""
     for kind in found.kinds() - _SILENT:
         if kind != _NO_GROUP[0] or found.u32(kind) != _NO_GROUP[1]:
             return True
@@ -113,7 +113,7 @@ def build(rule: RuleRecord) -> bytes:
 
 
 def may_have_priority(payload: bytes, priority: int) -> bool:
-    """Whether a rule is worth decoding when those of a priority are looked for."""
+    """Says whether a rule needs decoding when rules of a priority are searched."""
     return u32(_PRIORITY, priority) in payload
 
 

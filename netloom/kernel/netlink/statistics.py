@@ -1,4 +1,4 @@
-"""What the kernel has counted: packets of a link, and those that a queue has dropped."""
+"""Counters of the kernel: packets of a link, and packets that a queue dropped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from . import link, qdisc
 from .message import NOTHING, Attributes
 
 _STATISTICS = 23  # of 64 bits each
-# Packets received and sent, bytes received and sent, errors likewise, dropped likewise.
+# Packets received and sent, bytes received and sent, errors and drops likewise.
 _COUNTED = Struct("=8Q")
 _QUEUE_STATISTICS, _QUEUE = 7, 3
-_QUEUED = Struct("=5I")  # packets that wait, bytes that wait, dropped, requeued, over the limit
+_QUEUED = Struct("=5I")  # waiting packets, waiting bytes, dropped, requeued, over the limit
 
 
 class LinkCounters(Record, frozen=True):
-    """Of a link, since it was made."""
+    """The counters of a link since its creation."""
 
     received_packets: int
     sent_packets: int
@@ -31,7 +31,7 @@ class LinkCounters(Record, frozen=True):
 
 
 class QueueCounters(Record, frozen=True):
-    """Of a queue: what waits now, and what was dropped since it was made."""
+    """What waits in a queue now, and what it dropped since its creation."""
 
     packets: int
     bytes: int
@@ -39,12 +39,12 @@ class QueueCounters(Record, frozen=True):
 
 
 def of_link(index: int) -> bytes:
-    """A question for a link with all that is counted of it."""
+    """Builds a query for a link with all its counters."""
     return link.by_index(index)
 
 
 def decode(payload: bytes) -> LinkCounters | None:
-    """None if the kernel did not tell."""
+    """Returns the counters; None if the kernel did not send them."""
     data = Attributes.some(payload, link.SIZE, (_STATISTICS,)).raw(_STATISTICS)
     if data is None:
         return None

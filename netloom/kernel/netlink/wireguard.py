@@ -1,8 +1,8 @@
 """WireGuard devices and their peers, by generic netlink.
 
-A device with many peers or allowed networks takes several messages, in both directions: `merge`
-makes one device of what a dump gives, `requests` cuts a change into messages that fit.
-Secret keys are in no text that a record or an error of this module gives.
+A device with many peers or allowed networks takes several messages in both directions: `merge` makes one
+device of a dump, `requests` splits a change into messages of valid size. No record or error text of this
+module contains a secret key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def header(command: int, version: int) -> bytes:
 
 
 def body(payload: bytes) -> bytes:
-    """What a family's message holds after the header."""
+    """Returns the message of a family after its header."""
     if len(payload) < SIZE:
         raise Malformed(f"a generic message of {len(payload)} bytes")
     return payload[SIZE:]
@@ -44,7 +44,7 @@ def by_name(name: str) -> bytes:
 
 
 def decode(payload: bytes) -> int:
-    """The number of a family."""
+    """Returns the number of a family."""
     number = Attributes(body(payload)).u16(_FAMILY_ID)
     if number is None:
         raise Malformed("a generic family without a number")
@@ -52,7 +52,7 @@ def decode(payload: bytes) -> int:
 
 
 def family(connection: NetlinkConnection, name: str) -> int | None:
-    """The number by which requests name a family; None where the kernel has no such family."""
+    """Returns the number by which requests name a family; None if the kernel has no such family."""
     try:
         answer = connection.ask(_CONTROL, by_name(name))
     except Refused as refused:
@@ -67,7 +67,7 @@ def family(connection: NetlinkConnection, name: str) -> int | None:
 FAMILY, VERSION = "wireguard", 1
 GET, SET = 0, 1
 KEY_SIZE = 32
-NO_KEY = bytes(KEY_SIZE)  # how the kernel writes, and is told, that there is no key
+NO_KEY = bytes(KEY_SIZE)  # the kernel's value for the absence of a key
 
 _INDEX, _NAME, _PRIVATE_KEY, _PUBLIC_KEY, _FLAGS, _LISTEN_PORT, _FWMARK, _PEERS = range(1, 9)
 _PEER_KEY, _PEER_PRESHARED, _PEER_FLAGS, _PEER_ENDPOINT, _PEER_KEEPALIVE = range(1, 6)
@@ -80,12 +80,12 @@ _ENDPOINT4 = Struct("=H2s4s8x")  # family, port, address
 _ENDPOINT6 = Struct("=H2s4s16sI")  # family, port, flow, address, scope
 _TIME = Struct("=qq")
 _BITS: dict[int, int] = {socket.AF_INET: 32, socket.AF_INET6: 128}
-# A length is 16 bits wide, and the list of peers is one attribute with its own header in it.
+# A length has 16 bits, and the list of peers is one attribute that includes its header.
 _ROOM = 0xFFFF - 4
 
 
 class _Discreet(Record, frozen=True):
-    """Shows public keys as `wg` does, and of secret ones only whether they are there."""
+    """Shows public keys as `wg` does, and for secret keys only whether they exist."""
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         return [(name, _shown(name, getattr(self, name))) for name in self.__struct_fields__]
@@ -102,7 +102,7 @@ def _shown(field: str, value: object) -> object:
 
 
 class Allowed(NamedTuple):
-    """A network that a peer may send from, and that is sent to it."""
+    """A network that a peer may send from, and whose packets are sent to that peer."""
 
     family: int
     packed: bytes
@@ -110,9 +110,9 @@ class Allowed(NamedTuple):
 
 
 class Peer(_Discreet, frozen=True, kw_only=True):
-    """An endpoint has a scope, as in `fe80::1%2`, where it needs one.
+    """A peer. Its endpoint has a scope where it needs one, as in `fe80::1%2`.
 
-    The last handshake is in nanoseconds since 1970, and 0 if there never was one.
+    The last handshake is in nanoseconds since 1970; 0 means never.
     """
 
     public_key: bytes
@@ -136,7 +136,7 @@ class Device(_Discreet, frozen=True, kw_only=True):
 
 
 class PeerChange(_Discreet, frozen=True, kw_only=True):
-    """What to do with one peer. What is None stays as it is; `NO_KEY` removes a preshared key."""
+    """A change of one peer. None keeps a value; `NO_KEY` removes a preshared key."""
 
     public_key: bytes
     preshared_key: bytes | None = None
@@ -149,7 +149,7 @@ class PeerChange(_Discreet, frozen=True, kw_only=True):
 
 
 def put_peer(peer: Peer, *, update_only: bool = False) -> PeerChange:
-    """A peer exactly so, or only if it is already there. The kernel cannot forget an endpoint."""
+    """Sets a peer exactly, or only if it exists. The kernel cannot remove an endpoint."""
     return PeerChange(
         public_key=peer.public_key,
         preshared_key=NO_KEY if peer.preshared_key is None else peer.preshared_key,
@@ -162,7 +162,7 @@ def put_peer(peer: Peer, *, update_only: bool = False) -> PeerChange:
 
 
 def remove_peer(public_key: bytes) -> PeerChange:
-    """A peer that is not there is removed as well: the kernel does not mind."""
+    """Removes a peer; the kernel accepts it if the peer does not exist."""
     return PeerChange(public_key=public_key, remove=True)
 
 
@@ -183,12 +183,12 @@ def configure(
     peers: Iterable[PeerChange] = (),
     replace_peers: bool = False,
 ) -> None:
-    """Changes a device; what is None stays as it is, and `NO_KEY` takes its private key away.
+    """Changes a device; None keeps a value, and `NO_KEY` removes its private key.
 
-    With `replace_peers`, no other peers remain.
+    With `replace_peers`, all other peers are removed.
 
-    The kernel applies one message as a whole before anybody else changes the device, but not all
-    or nothing: after an error, what stood before the offending part is in force.
+    The kernel applies one message before any other change of the device, but not atomically: after an error,
+    the part before the invalid value is in force.
     """
     number = _family(connection)
     try:
@@ -217,7 +217,7 @@ def get(index: int) -> bytes:
 
 
 def merge(payloads: Iterable[bytes]) -> Device:
-    """One device of all messages of its dump. Later ones lack what the first has said."""
+    """Merges the messages of a device's dump. Later ones lack fields that the first one had."""
     first: Attributes | None = None
     peers: dict[bytes, tuple[Attributes, list[Allowed]]] = {}
     for payload in payloads:
@@ -244,7 +244,7 @@ def _collect(peers: dict[bytes, tuple[Attributes, list[Allowed]]], data: bytes) 
         key = _key(found, _PEER_KEY)
         if key is None:
             raise Malformed("a WireGuard peer without a key")
-        # A peer that is continued has only its key and further networks.
+        # A continued peer has only its key and further networks.
         _, allowed = peers.setdefault(key, (found, []))
         allowed += [_allowed(Attributes(network)) for _, network in each(found.raw(_PEER_ALLOWED) or b"")]
 
@@ -316,7 +316,7 @@ def requests(
     peers: Iterable[PeerChange] = (),
     replace_peers: bool = False,
 ) -> list[bytes]:
-    """The messages of one change, to be sent in their order."""
+    """Returns the messages of one change, in the order to send them."""
     parts = []
     if replace_peers:
         parts.append(u32(_FLAGS, _REPLACE_PEERS))
@@ -333,7 +333,7 @@ def requests(
 
 
 def _lists(pieces: Iterable[bytes]) -> list[bytes]:
-    """Lists of peers, each as full as an attribute may be."""
+    """Yields lists of peers, each as full as an attribute may be."""
     lists: list[list[bytes]] = []
     free = 0
     for piece in pieces:
@@ -346,7 +346,7 @@ def _lists(pieces: Iterable[bytes]) -> list[bytes]:
 
 
 def _pieces(change: PeerChange) -> Iterator[bytes]:
-    """A peer as list items: one, or more if its networks do not fit into the first."""
+    """Yields a peer as list items: several if its networks do not fit into the first."""
     flags = (
         _REMOVE * change.remove
         | _REPLACE_ALLOWED * change.replace_allowed
@@ -362,7 +362,7 @@ def _pieces(change: PeerChange) -> Iterator[bytes]:
     if change.keepalive is not None:
         parts.append(u16(_PEER_KEEPALIVE, change.keepalive))
     head = b"".join(parts)
-    # A program may remove the peer between two messages: what follows must not bring half of it back.
+    # A program may remove the peer between two messages: later ones must not create half of it again.
     further = raw(_PEER_KEY, change.public_key) + u32(_PEER_FLAGS, _UPDATE_ONLY)
     networks: list[bytes] = []
     size = 0
@@ -393,4 +393,4 @@ def _packed_endpoint(host: str, port: int) -> bytes:
         packed = socket.inet_pton(socket.AF_INET6, address)
         return _ENDPOINT6.pack(socket.AF_INET6, number, bytes(4), packed, int(scope or 0))
     except (OSError, OverflowError, ValueError, error):
-        raise InvalidObject(f"{host!r} and {port} are no endpoint: it is an IP address and a port") from None
+        raise InvalidObject(f"{host!r} and {port} are not an endpoint (an IP address and a port)") from None

@@ -1,4 +1,4 @@
-"""Every kind of kernel object, and the union that plans are read with; each loaded when it is asked for."""
+"""All types of kernel objects, and the union that plans are decoded with; each is loaded on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -25,7 +25,7 @@ class Address(Object, frozen=True, tag="address"):
     """`address` with its prefix, as in 10.0.0.2/24. IPv6 addresses work at once, without DAD.
 
     With `prefix_route` off, the kernel makes no route to the prefix. With `switch_on`, an IPv6 address
-    switches IPv6 on for its link, where it is off.
+    enables IPv6 on its link if that is disabled.
     """
 
     link: str
@@ -37,7 +37,7 @@ class Address(Object, frozen=True, tag="address"):
         require_link_name(self.link)
         packed, _ = packed_cidr(self.address)
         if not any(packed):
-            raise InvalidObject(f"{self.address} is no address that a link can have")
+            raise InvalidObject(f"{self.address} is not a valid link address")
 
     @property
     def title(self) -> str:
@@ -106,12 +106,12 @@ class Address(Object, frozen=True, tag="address"):
         )
 
     def remove(self, scope: Scope) -> None:
-        """Removes our own only; an equal one that another program made stays."""
+        """Removes only our own address; an equal one of another program stays."""
         found = self._find(scope)
         if found is None or (found.protocol != PROTOCOL and _kernel_tells_who()):
             return
         differences = [one for one in self.compared(found) if one.field != "state"]
-        # With another prefix length it is another address: ours is gone.
+        # With another prefix length it is another address: ours is already removed.
         if any(one.field == "prefix length" for one in differences):
             return
         if differences:
@@ -120,13 +120,13 @@ class Address(Object, frozen=True, tag="address"):
             self._delete(scope, wire.DELETE, self._request)
 
     def _others_kept(self, namespace: Namespace) -> AbstractContextManager[None]:
-        """With the first IPv4 address of a subnet, the kernel takes all others of it, unless told not to."""
+        """Keeps the kernel from deleting all addresses of a subnet with the first IPv4 address of it."""
         if ":" in self.address:
             return nullcontext()
         try:
             index = namespace.route.index(self.link)
             listed = namespace.route.dump(wire.GET, wire.of_link(index, socket.AF_INET))
-        except Refused:  # the link goes right now, with all of them
+        except Refused:  # the link was just deleted, with all its addresses
             return nullcontext()
         if not any(map(wire.is_secondary, listed)):
             return nullcontext()
@@ -134,7 +134,7 @@ class Address(Object, frozen=True, tag="address"):
 
 
 def _candidates(connection: NetlinkConnection, index: int, packed: bytes) -> list[bytes]:
-    """What may be the address. Of thousands on a link, the others are not worth decoding."""
+    """Yields what may be the address: decoding the thousands of others on a link is not worth it."""
     if family_of(packed) == socket.AF_INET6:
         found = connection.ask(wire.GET, wire.of_link(index, socket.AF_INET6, packed))
         return [] if found is None else [found]
@@ -144,6 +144,6 @@ def _candidates(connection: NetlinkConnection, index: int, packed: bytes) -> lis
 
 @cache
 def _kernel_tells_who() -> bool:
-    """Whether addresses have a protocol, as routes do: from Linux 5.18 on."""
+    """Says whether addresses have a protocol, like routes: from Linux 5.18 on."""
     release = re.match(r"(\d+)\.(\d+)", platform.release())
     return release is None or (int(release[1]), int(release[2])) >= (5, 18)

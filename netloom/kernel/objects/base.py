@@ -1,4 +1,4 @@
-"""What every kernel object is, and where plans put it."""
+"""The interface of every kernel object, and the namespaces in which plans put objects."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..netlink.connection import NetlinkConnection
 from ..netlink.message import CREATE, EXCLUSIVE
 
 Where: TypeAlias = Literal["host", "attachment"]
-# A link, by the namespace it is in and its name there.
+# A link: the namespace it is in, and its name there.
 LinkName: TypeAlias = tuple[Where, str]
 
 
 class LinkDeletion(Struct, frozen=True):
-    """A link to delete. The runner of the plan deletes it: alone, or with others as one group."""
+    """A link to delete. The runner of the plan deletes it, alone or with others as one group."""
 
     namespace: Namespace
     index: int
     label: str
 
 
-# Takes back one `apply`, exactly: what was there before is there again.
+# Rolls back one `apply` exactly, to the state before it.
 Undo: TypeAlias = Callable[[], LinkDeletion | None]
 
 
@@ -35,7 +35,7 @@ class Scope:
 
     def __init__(self, host: Namespace, attachment: Namespace | None = None) -> None:
         if attachment is not None and attachment.identity == host.identity:
-            raise InvalidPlan(f"{attachment.name} is the host's own namespace, which no attachment can have")
+            raise InvalidPlan(f"{attachment.name} is the host's own namespace, which cannot be attached")
         self.host = host
         self.attachment = attachment
 
@@ -43,7 +43,7 @@ class Scope:
         if where == "host":
             return self.host
         if self.attachment is None:
-            raise InvalidPlan("the plan has objects in the attachment's namespace, and none was given")
+            raise InvalidPlan("the plan has objects in the attachment's namespace, but none was given")
         return self.attachment
 
     def has(self, where: Where) -> bool:
@@ -55,9 +55,9 @@ class Object(
 ):
     """One thing in the kernel: a frozen value with three operations.
 
-    `apply` makes it so, and gives back how to take that back; None if it was so already. What is
-    there but different is a `Conflict`, and is not touched. It leaves nothing behind if it fails.
-    `check` says what is missing or different. `remove` makes it gone; gone already is success.
+    `apply` creates it and returns its rollback, or None if it existed exactly so. An existing but different
+    object is a `Conflict` and is not changed. A failed `apply` leaves nothing behind. `check` returns what is
+    missing or different. `remove` deletes it; a missing object is success.
     """
 
     on: Where = "host"
@@ -66,7 +66,7 @@ class Object(
 
     @property
     def label(self) -> str:
-        """How people name it, and where it is: `address 10.0.0.2/32 on eth0 (attachment)`."""
+        """The name for people, with its place: `address 10.0.0.2/32 on eth0 (attachment)`."""
         return self.title if self.on == "host" else f"{self.title} ({self.on})"
 
     @property
@@ -83,22 +83,22 @@ class Object(
         raise NotImplementedError
 
     def settle(self, scope: Scope) -> None:
-        """What is left to do when all objects of its plan are there."""
+        """Finishes what has to wait until all objects of its plan exist."""
 
     def places(self) -> Iterable[Where]:
         """The namespaces that `apply` and `check` need."""
         return (self.on,)
 
     def makes(self) -> Iterable[LinkName]:
-        """The links that come and go with it."""
+        """The links that are created and deleted with it."""
         return ()
 
     def rests_on(self) -> Iterable[LinkName]:
-        """The links that take it along when they go."""
+        """The links whose deletion deletes it."""
         return ()
 
-    # What most objects do with rtnetlink. A request is built when its namespace's connection is at
-    # hand, because links have indexes there.
+    # What most objects do with rtnetlink. A request is built once its namespace's connection is known,
+    # because it names links by their indexes there.
 
     def _create(
         self,
@@ -122,18 +122,18 @@ class Object(
         except Conflict as conflict:
             if any(difference.what == "different" for difference in conflict.differences):
                 raise
-            # Nothing of ours is there: what the kernel does not like is something else.
+            # Ours does not exist, so the kernel refused for another reason.
             raise refused.during(f"cannot add {self.label}") from None
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """Something is in our place already: fine if it is as we want it."""
+        """Something is already in its place: success if it is as planned."""
         differences = self.check(scope)
         if differences:
             raise Conflict(differences)
         return None
 
     def _is_there(self, scope: Scope) -> bool:
-        """Whether it is as we want it; something else in its place is a `Conflict`."""
+        """Says whether the object exists as planned; anything else in its place is a `Conflict`."""
         differences = self.check(scope)
         if differences and differences[0].what == "different":
             raise Conflict(differences)

@@ -1,8 +1,7 @@
-"""Links that rtnetlink makes: what their kinds have in common.
+"""Links that rtnetlink creates: what all types have in common.
 
-A kind is a declaration: its fields, and a table that says which attribute carries which field.
-Whether the link is up is an object of its own (`Up`), because what protects a link has to be in
-force before it is.
+A type is a declaration: its fields, and a table of the attribute for each field. Whether the link is up is an
+object of its own (`Up`), because rules that protect a link must be in force before it is up.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from ..netlink.message import CREATE, EXCLUSIVE, NOTHING, Attributes
 from ..values import require_link_name, require_mac, require_range
 from .base import LinkDeletion, LinkName, Object, Scope, Undo
 
-# Links of this group ("nl") are ours: `ip link show group 1852571648`. Reapers, who remove links by
-# group, use others of the same upper half.
+# Links of this group ("nl") are ours: `ip link show group 1852571648`. Reapers, which delete links by group,
+# use other groups with the same upper half.
 GROUP = 0x6E6C0000
 
 _SIOCGIFFLAGS = 0x8913
@@ -43,7 +42,7 @@ FLAG = AttributeForm(
 
 
 class Data(NamedTuple):
-    """A field of a kind and the attribute for it. With `identity`, a link that differs in it is not ours."""
+    """A field of a link type, with its attribute. With `identity`, a link with another value is not ours."""
 
     field: str
     number: int
@@ -52,7 +51,7 @@ class Data(NamedTuple):
 
 
 class LinkObject(Object, frozen=True, kw_only=True):
-    """A link without anything on it. One of our name is kept if it is equal, and removed if we made it."""
+    """A link by itself. An existing link of its name is kept if equal, and removed if netloom made it."""
 
     mac: str | None = None
     mtu: int | None = None
@@ -61,7 +60,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
     kind: ClassVar[str]
     table: ClassVar[tuple[Data, ...]] = ()
 
-    # Every kind has its name first, so that it can be given by position.
+    # The name is the first field of every type, so that it can be given by position.
     @property
     def _name(self) -> str:
         name: str = self.name  # type: ignore[attr-defined]
@@ -85,7 +84,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         return () if parent is None else ((self.on, parent),)
 
     def parent_name(self) -> str | None:
-        """The link that it stands on, for kinds that stand on one."""
+        """The parent link, for types that have one."""
         return None
 
     def apply(self, scope: Scope) -> Undo | None:
@@ -99,7 +98,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         return lambda: self.remove(scope)
 
     def _keep_or_explain(self, scope: Scope, refused: Refused) -> Undo | None:
-        """The kernel says "exists" also of a VNI or a VLAN that another link has, or of a veth's peer."""
+        """The kernel also says "exists" for a VNI or VLAN of another link, and for a veth's peer."""
         found = find(scope.at(self.on), self._name)
         if found is None:
             taken = refused.explanation or "taken by another link"
@@ -142,7 +141,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         return refused.during(f"cannot create {self.label}")
 
     def feature_needed(self, refused: Refused) -> str:
-        """What a kernel lacks that does not support such a link."""
+        """The feature that a kernel needs for such a link."""
         del refused
         return self.feature or self.kind
 
@@ -150,11 +149,11 @@ class LinkObject(Object, frozen=True, kw_only=True):
         found = find(scope.at(self.on), self._name)
         if found is None:
             return missing(self.label)
-        return self.strangeness(found) or self.drift(found, scope)
+        return self.ownership_conflicts(found) or self.plan_differences(found, scope)
 
-    def strangeness(self, found: link.Link) -> list[Difference]:
-        """Why a link of our name is not ours."""
-        if found.name != self._name:  # it has ours as another name
+    def ownership_conflicts(self, found: link.Link) -> list[Difference]:
+        """Returns why an existing link of our name is not ours."""
+        if found.name != self._name:  # another link has our name as an alternative name
             return compare(self.label, ("name", self._name, found.name))
         if found.kind != self.kind:
             return compare(self.label, ("kind", self.kind, found.kind or "none"))
@@ -162,8 +161,8 @@ class LinkObject(Object, frozen=True, kw_only=True):
             return compare(self.label, ("mac", self.mac, found.mac))
         return self._compared(found, (entry for entry in self.table if entry.identity))
 
-    def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
-        """How a link of ours is not as it should be."""
+    def plan_differences(self, found: link.Link, scope: Scope) -> list[Difference]:
+        """Returns how a link of ours differs from the plan."""
         parent = self.parent_name()
         fields: tuple[tuple[str, object, object], ...] = (
             ("mtu", self.mtu, found.mtu),
@@ -189,7 +188,7 @@ class LinkObject(Object, frozen=True, kw_only=True):
         found = find(namespace, self._name)
         if found is None:
             return None
-        strange = self.strangeness(found)
+        strange = self.ownership_conflicts(found)
         if not strange and not is_ours(found):
             strange = compare(self.label, ("owner", "netloom", f"group {found.group}"))
         if strange:
@@ -198,12 +197,12 @@ class LinkObject(Object, frozen=True, kw_only=True):
 
 
 def is_ours(found: link.Link | link.LinkEntry) -> bool:
-    """Whether netloom made it."""
+    """Says whether netloom made it."""
     return (found.group or 0) >> 16 == GROUP >> 16
 
 
 def find(namespace: Namespace, name: str) -> link.Link | None:
-    """What the kernel says of a link, by name."""
+    """Returns a link by name."""
     try:
         payload = namespace.route.ask(link.GET, link.get_by_name(name))
     except Refused as refused:
@@ -214,16 +213,16 @@ def find(namespace: Namespace, name: str) -> link.Link | None:
 
 
 def link_names(namespace: Namespace) -> dict[str, link.LinkEntry]:
-    """Our links by name, in one question, to compare many: also those on their way out.
+    """Returns our links by name in one query, to compare many; those being removed are included.
 
-    The kernel cannot be asked for a group, so it lists all there are: 9 ms for 1,000.
+    The kernel has no query for a group, so it lists all links: 9 ms for 1,000.
     """
     listed = map(link.decode_entry, namespace.route.dump(link.GET, link.everything()))
     return {found.name: found for found in listed if is_ours(found)}
 
 
 def flags_of(namespace: Namespace, name: str) -> int:
-    """A link's flags. Cheaper than asking for the link: an ioctl, without a message."""
+    """Returns a link's flags by an ioctl, which is cheaper than a query for the link."""
     try:
         answer = fcntl.ioctl(namespace.route, _SIOCGIFFLAGS, _IFREQ.pack(name.encode(), 0))
     except OSError as cause:
@@ -232,7 +231,7 @@ def flags_of(namespace: Namespace, name: str) -> int:
 
 
 def name_for(namespace: Namespace, index: int | None, wanted: str) -> str | None:
-    """The name of the link that has an index; the one that is wanted, if it is one of the link's names."""
+    """Returns the name of the link with an index: the wanted name, if that is one of the link's names."""
     try:
         if index and namespace.route.index(wanted) == index:
             return wanted
@@ -242,7 +241,7 @@ def name_for(namespace: Namespace, index: int | None, wanted: str) -> str | None
 
 
 def name_of(namespace: Namespace, index: int | None) -> str | None:
-    """The name of the link that has an index, for people to read."""
+    """Returns the name of the link with an index, for people."""
     if not index:
         return None
     try:

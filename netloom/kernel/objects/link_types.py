@@ -1,4 +1,4 @@
-"""Kinds of links that need no more than a declaration."""
+"""Link types that need no more than a declaration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .link import FLAG, U16, U16BE, U32, AttributeForm, Data, LinkObject, name_f
 
 
 class Dummy(LinkObject, frozen=True, tag="dummy"):
-    """A link that swallows everything: a home for addresses."""
+    """A link that drops everything: it only holds addresses."""
 
     name: str
 
@@ -24,7 +24,7 @@ class Dummy(LinkObject, frozen=True, tag="dummy"):
 
 
 class Ifb(LinkObject, frozen=True, tag="ifb"):
-    """A place to queue what arrives on another link."""
+    """A link that queues the incoming packets of another link."""
 
     name: str
 
@@ -43,7 +43,7 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
 
     kind: ClassVar[str] = "bridge"
     table: ClassVar[tuple[Data, ...]] = (
-        # Off is what there is anyway, also on kernels that would refuse to be told so.
+        # Off is the default, and some kernels refuse the attribute.
         Data(
             "vlan_filtering",
             7,
@@ -78,7 +78,7 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
         return undo
 
     def _pin_mtu(self, scope: Scope, mtu: int) -> None:
-        """The kernel keeps a bridge's MTU, whatever its ports have, only once it was changed to it."""
+        """Sets the MTU explicitly: otherwise the kernel changes a bridge's MTU with those of its ports."""
         connection = scope.at(self.on).route
         index = connection.index(self.name)
         try:
@@ -89,7 +89,7 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
             raise (self.explained(error) if isinstance(error, Refused) else error) from None
 
     def _require_default_pvid(self, scope: Scope) -> None:
-        """A kernel without VLAN filtering takes the number and forgets it."""
+        """Checks the PVID: a kernel without VLAN filtering accepts the number and ignores it."""
         if any(found.field == "default_pvid" for found in self.check(scope)):
             self._delete(scope, wire.DELETE, lambda connection: wire.by_index(connection.index(self.name)))
             raise Unsupported(
@@ -97,7 +97,7 @@ class Bridge(LinkObject, frozen=True, tag="bridge"):
             )
 
     def feature_needed(self, refused: Refused) -> str:
-        # A kernel that has bridges says nothing about what it does not like in one.
+        # A kernel with bridges does not explain what it refuses about one.
         return "bridge" if refused.explanation else "bridge-vlan"
 
 
@@ -125,7 +125,7 @@ _MODE_NAMES = {number: name for name, number in _MODES.items()}
 
 
 class Macvlan(LinkObject, frozen=True, tag="macvlan"):
-    """A link of its own MAC on a parent link."""
+    """A link with a MAC of its own on a parent link."""
 
     name: str
     parent: str
@@ -147,14 +147,14 @@ class Macvlan(LinkObject, frozen=True, tag="macvlan"):
         super().__post_init__()
         require_link_name(self.parent)
         if self.mode == "passthru" and self.mac is not None:
-            raise InvalidObject(f"{self.label}: in passthru mode, it has its parent's MAC")
+            raise InvalidObject(f"{self.label}: a link in passthru mode has the MAC of its parent")
 
     def parent_name(self) -> str | None:
         return self.parent
 
 
 class Vrf(LinkObject, frozen=True, tag="vrf"):
-    """A routing domain: its members' packets are routed by its table alone."""
+    """A routing domain: only its table routes its members' packets."""
 
     name: str
     table_id: int
@@ -168,7 +168,7 @@ class Vrf(LinkObject, frozen=True, tag="vrf"):
 
 
 class Vxlan(LinkObject, frozen=True, tag="vxlan"):
-    """Ethernet over UDP. Without `learning`, what it forwards where is said by `Forwarding` entries."""
+    """Ethernet over UDP. Without `learning`, `Forwarding` entries say where it sends frames."""
 
     name: str
     vni: int
@@ -205,9 +205,9 @@ class Vxlan(LinkObject, frozen=True, tag="vxlan"):
             data += message.u32(_DEVICE, scope.at(self.on).route.index(self.device))
         return data
 
-    def drift(self, found: Link, scope: Scope) -> list[Difference]:
+    def plan_differences(self, found: Link, scope: Scope) -> list[Difference]:
         data = found.data or NOTHING
-        differences = super().drift(found, scope)
+        differences = super().plan_differences(found, scope)
         if self.local is not None:
             local = data.ip(_LOCAL) or data.ip(_LOCAL6)
             differences += compare(self.label, ("local", shown_ip(packed_ip(self.local)), local))

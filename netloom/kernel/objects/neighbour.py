@@ -1,4 +1,4 @@
-"""Who has an address on a link, and where a bridge or VXLAN sends a MAC."""
+"""The MAC of an address on a link, and where a bridge or VXLAN sends a MAC."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .base import LinkName, Object, Scope, Undo
 from .link import find, flags_of, name_of
 from .route import PROTOCOL
 
-_NOBODY = "00:00:00:00:00:00"
+_ZERO_MAC = "00:00:00:00:00:00"
 
 
 class Neighbour(Object, frozen=True, tag="neighbour"):
-    """A permanent entry: the MAC of an address. Without a MAC, we answer for it (proxy)."""
+    """A permanent entry: the MAC of an address. Without a MAC, the host answers for the address (proxy)."""
 
     link: str
     address: str
@@ -42,7 +42,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
     def _request(self, connection: NetlinkConnection) -> bytes:
         packed = packed_ip(self.address)
         index = connection.index(self.link)
-        # A proxy that is not permanent goes when the link loses its carrier.
+        # The kernel deletes a proxy that is not permanent when the link loses its carrier.
         return wire.build(
             family_of(packed),
             index,
@@ -54,7 +54,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         )
 
     def apply(self, scope: Scope) -> Undo | None:
-        # The kernel takes a proxy that is there already, and says nothing.
+        # The kernel accepts a proxy that exists already, without an error.
         if self.mac is None and not self.check(scope):
             return None
         if self.mac is not None:
@@ -62,16 +62,16 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         return self._create(scope, wire.NEW, self._request)
 
     def _require_neighbours(self, namespace: Namespace) -> None:
-        """A link with one far end, or none, has no use for MACs: the kernel keeps one entry for all."""
+        """Refuses links with one far end or none, which use no MACs: the kernel keeps one entry for all."""
         try:
             flags = flags_of(namespace, self.link)
         except Refused as refused:
             raise refused.during(f"cannot add {self.label}") from None
         if flags & (link.LOOPBACK | link.POINT_TO_POINT):
-            raise KernelError(f"cannot add {self.label}: it is a link without neighbours", errno=errno.EINVAL)
+            raise KernelError(f"cannot add {self.label}: the link has no neighbours", errno=errno.EINVAL)
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """What the kernel has only learned may be replaced; what a program has set may not."""
+        """Replaces an entry that the kernel learned, but not one that a program set."""
         found = self._find(scope)
         if found is not None and (found.state & (wire.PERMANENT | wire.NOARP) or found.flags & wire.LEARNED):
             return super()._keep(scope)
@@ -106,7 +106,7 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
         return None if payload is None else wire.decode(payload)
 
     def remove(self, scope: Scope) -> None:
-        """Removes our own only; an equal one that another program made stays."""
+        """Removes only our own entry; an equal one of another program stays."""
         found = self._find(scope)
         if found is None or (self.mac is not None and not found.state & wire.PERMANENT):
             return
@@ -118,9 +118,9 @@ class Neighbour(Object, frozen=True, tag="neighbour"):
 
 
 class Forwarding(Object, frozen=True, tag="forwarding"):
-    """Where a MAC is: behind a bridge's port, or, with `via`, at a VXLAN's far end.
+    """The place of a MAC: behind a bridge's port, or, with `via`, at a VXLAN's far end.
 
-    A VXLAN sends what it knows no place for to every far end of the MAC 00:00:00:00:00:00.
+    A VXLAN sends frames for unknown MACs to every far end of the MAC 00:00:00:00:00:00.
     """
 
     link: str
@@ -130,10 +130,10 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
 
     def __post_init__(self) -> None:
         require_link_name(self.link)
-        if self.mac != _NOBODY:
+        if self.mac != _ZERO_MAC:
             require_mac(self.mac)
         elif self.via is None:
-            raise InvalidObject(f"{self.label}: {_NOBODY} needs a far end")
+            raise InvalidObject(f"{self.label}: {_ZERO_MAC} needs a far end")
         if self.via is not None:
             packed_ip(self.via)
         require_range("VLAN", self.vlan, 1, 4094)
@@ -167,11 +167,11 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
             return self._create(scope, wire.NEW, self._request, CREATE | REPLACE)
         if differences[0].what == "different":
             raise Conflict(differences)
-        how = APPEND if self.mac == _NOBODY else EXCLUSIVE
+        how = APPEND if self.mac == _ZERO_MAC else EXCLUSIVE
         return self._create(scope, wire.NEW, self._request, CREATE | how)
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """The bridge has the MAC behind another port: replaced if learned, left alone if set."""
+        """The bridge has the MAC behind another port: a learned entry is replaced, a set one is not."""
         namespace = scope.at(self.on)
         port = find(namespace, self.link)
         listed = map(wire.decode, namespace.route.dump(wire.GET, wire.everything(wire.AF_BRIDGE)))
@@ -191,7 +191,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         if not found:
             return missing(self.label)
         wanted = None if self.via is None else packed_ip(self.via)
-        if self.mac == _NOBODY:
+        if self.mac == _ZERO_MAC:
             ours = (one for one in found if one.address == wanted and one.port is None and one.vni is None)
             return [] if any(ours) else missing(self.label)
         one = found[0]
@@ -221,7 +221,7 @@ class Forwarding(Object, frozen=True, tag="forwarding"):
         listed = connection.dump(wire.GET, wire.forwarding_of(index))
         return [
             one
-            # Of thousands behind a port, the others are not worth decoding.
+            # Decoding the thousands of other entries of a port is not worth it.
             for one in (wire.decode(payload) for payload in listed if mac in payload)
             if (one.index, one.mac) == (index, self.mac)
             and (self.vlan is None or one.vlan == self.vlan)
@@ -240,5 +240,5 @@ def _shown_state(entry: wire.NeighbourRecord) -> str:
 
 
 def _is_set(entry: wire.NeighbourRecord) -> bool:
-    """Set by a program, and not learned."""
+    """Says whether a program set the entry, rather than the kernel learned it."""
     return bool(entry.state & (wire.PERMANENT | wire.NOARP)) and not entry.flags & wire.LEARNED

@@ -1,7 +1,7 @@
-"""Tables of nftables: rules that are laid down once, and do not grow with the number of attachments.
+"""Tables of nftables: rules that are installed once and do not grow with the number of attachments.
 
-What an attachment needs of the firewall are elements of a table's sets and maps, and, if they lead to rules
-of its own, a chain beside the table's.
+An attachment's firewall rules are elements of a table's sets and maps. If they lead to rules of their own,
+those are in a chain beside the table's.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NONE: Mapping[str, NftChain] = {}
 
 
 class NftTable(Object, frozen=True, tag="nft-table"):
-    """A table of ours. `body` is what stands between its braces, in nft's language.
+    """A table of netloom. `body` is the text between its braces, in nft's language.
 
-    Elements of named sets are no part of it: each is an `NftElement`. Nor are chains, and sets, whose names
-    begin with one of `beside`: each is an `NftChain`.
+    Elements of named sets are not part of it: each is an `NftElement`. Chains and sets whose names begin with
+    one of `beside` are not part of it either: each is an `NftChain`.
 
-    `arp` is the body of a table of the same name in the family arp, which no other family's chains see. The
-    two come and go together.
+    `arp` is the body of a table of the same name in the family arp, whose packets no other family's chains
+    see. Both tables are created and deleted together.
     """
 
     family: Family
@@ -48,7 +48,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         _require_one_table(self.body)
         _require_one_table(self.arp)
         if self.arp and self.family == "arp":
-            raise InvalidObject(f"{self.label}: a table of the family arp has no second one of that family")
+            raise InvalidObject(f"{self.label}: a table of the family arp cannot have an `arp` body as well")
 
     @property
     def title(self) -> str:
@@ -56,17 +56,17 @@ class NftTable(Object, frozen=True, tag="nft-table"):
 
     @property
     def comment(self) -> str:
-        """Says whose it is, and of which body."""
+        """Marks the table as ours, and names its body by a hash."""
         return f"{OWNER} {hashlib.sha256((self.body + self.arp).encode()).hexdigest()[:16]}"
 
     @property
     def bodies(self) -> dict[Family, str]:
-        """By family: of the table itself, and of the one for ARP."""
+        """Yields the body of the table itself, and of the one for ARP, by family."""
         arp: dict[Family, str] = {"arp": self.arp} if self.arp else {}
         return {self.family: self.body, **arp}
 
     def is_at(self, family: str, name: str) -> bool:
-        """Whether a table of that family and name is this one, or the one for ARP that goes with it."""
+        """Says whether a table of that family and name is this one, or its table for ARP."""
         return name == self.name and family in self.bodies
 
     @property
@@ -92,7 +92,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         return lambda: self.remove(scope)
 
     def _comments(self, namespace: Namespace) -> dict[Family, str]:
-        """Of those that are there; "unknown" for a table without a comment."""
+        """Returns the comments of the existing tables; "unknown" for a table without a comment."""
         found = {it: nftables.read_table(namespace.netfilter, it, self.name) for it in self.bodies}
         return {family: comment or "unknown" for family, comment in found.items() if comment is not None}
 
@@ -116,7 +116,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         )
 
     def _structure(self, namespace: Namespace, beside: tuple[str, ...] | None = None) -> dict[str, object]:
-        """By part. One of the table for ARP has the family before its name."""
+        """Returns the table's parts by name. For a part of the ARP table, the family precedes the name."""
         left_out = self.beside if beside is None else beside
         parts: dict[str, object] = {}
         for family in self.bodies:
@@ -126,29 +126,30 @@ class NftTable(Object, frozen=True, tag="nft-table"):
         return parts
 
     def require_element(self, element: NftElement, chains: Mapping[str, NftChain] = _NONE) -> None:
-        """That it fits the table with these chains beside it, by name.
+        """Checks that it fits the table with these chains beside it, by name.
 
-        Raises `InvalidObject`, or `KernelError` if there is no such set. The kernel is asked once for all.
+        Raises `InvalidObject`, or `KernelError` if there is no such set. One query to the kernel serves all
+        elements.
         """
         element.packed(self._set_of(element, chains))
 
     def _set_of(self, element: NftElement, chains: Mapping[str, NftChain]) -> nft_elements.Set | None:
-        """What the element's set is made of. Whether it fits there is the caller's to see."""
+        """Returns the layout of the element's set. The caller checks that the element fits."""
         if (element.on, element.family, element.table) != (self.on, self.family, self.name):
-            raise InvalidObject(f"{element.label} is not of {self.label}")
+            raise InvalidObject(f"{element.label} does not belong to {self.label}")
         layout = self._layout()
         chain = element.leads_to
         if chain is not None and chain not in layout.chains and chain not in chains:
-            raise InvalidObject(f"{element.label}: there is no chain {chain} that it could lead to")
+            raise InvalidObject(f"{element.label}: the chain {chain} does not exist")
         if element.set in chains:
             return chains[element.set].layout
         return layout.sets.get(element.set)
 
     def _require_beside(self, chain: NftChain) -> None:
         if (chain.on, chain.family, chain.table) != (self.on, self.family, self.name):
-            raise InvalidObject(f"{chain.label} is not of {self.label}")
+            raise InvalidObject(f"{chain.label} does not belong to {self.label}")
         if not chain.name.startswith(self.beside):
-            raise InvalidObject(f"{chain.label}: a chain of such a name cannot be beside {self.label}")
+            raise InvalidObject(f"{chain.label}: {self.label} allows no chain of this name")
 
     def _planned(self) -> dict[str, object]:
         return self._layout().structure
@@ -158,7 +159,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
             return _canonical(self)
         except NftError as refused:
             raise KernelError(
-                f"{self.label} is wrong, or names links (iif, oif; give iifname, oifname): {refused}",
+                f"{self.label} is invalid, or uses iif or oif instead of iifname or oifname: {refused}",
                 errno=refused.errno,
             ) from None
 
@@ -181,7 +182,7 @@ class NftTable(Object, frozen=True, tag="nft-table"):
 
 
 class _Layout(NamedTuple):
-    """What the kernel says of a table: what it compares equal by, its sets, and where verdicts can lead."""
+    """The kernel's form of a table: what it is compared by, its sets, and where verdicts can lead."""
 
     structure: dict[str, object]
     sets: dict[str, nft_elements.Set | None]
@@ -190,9 +191,9 @@ class _Layout(NamedTuple):
 
 @lru_cache(maxsize=32)
 def _canonical(table: NftTable) -> _Layout:
-    """What the kernel makes of a table: it is laid down in an empty namespace, and read back.
+    """Returns the kernel's form of a table: installs it in an empty namespace and reads it back.
 
-    So a table may not name links, which are not there, but their names.
+    So a table must name links by iifname and oifname, since no links exist there.
     """
     place = (table.family, table.name)
     with Namespace.new() as scratch:
@@ -204,7 +205,7 @@ def _canonical(table: NftTable) -> _Layout:
     for part in structure:
         what, _, name = part.partition(" ")
         if what in ("chain", "set") and name.startswith(table.beside):
-            raise InvalidObject(f"{table.label} has {part} in it, and says that it is beside it")
+            raise InvalidObject(f"{table.label} contains {part}, but declares it to be beside the table")
     return _Layout(structure, sets, chains)
 
 
@@ -215,13 +216,13 @@ def _compared(wanted: object, found: object) -> tuple[str, str]:
 
 
 def lay_down(namespace: Namespace, table: NftTable, contents: Iterable[NftChain | NftElement]) -> None:
-    """A table with its contents in place of the one that we had there, if any, all in one transaction.
+    """Installs a table with its contents in one transaction, in place of an earlier one of ours, if any.
 
-    For a table that was flushed, or that an older version of us made: no packet ever meets it
-    without its contents, and if anything is wrong, all stays as it was. Chains may be given often.
+    Use it for a table that was flushed, or that an older version made: no packet ever meets the table without
+    its contents, and an error changes nothing. Chains may be given more than once.
     """
     additions = _additions(table, contents)
-    # To create it, and not only to add to it, says that no other table may be there.
+    # `create`, unlike `add`, fails if another table exists.
     creation = "".join(
         f'create table {family} {table.name} {{\ncomment "{table.comment}"\n}}\n'
         f"table {family} {table.name} {{\n{body}\n}}\n"
@@ -234,16 +235,16 @@ def lay_down(namespace: Namespace, table: NftTable, contents: Iterable[NftChain 
             namespace.nft.run(deletion + creation + additions)
             break
         except NftError as refused:
-            # It may have come or gone just now.
+            # It may have been created or deleted just now.
             if last or refused.errno not in (errno.ENOENT, errno.EEXIST):
-                raise KernelError(f"cannot lay down {table.label}: {refused}", errno=refused.errno) from None
-    # What was known of the former one's sets.
+                raise KernelError(f"cannot install {table.label}: {refused}", errno=refused.errno) from None
+    # The known layout of the former table's sets.
     for found in [it for it in namespace.findings if it[:3] == ("set", table.family, table.name)]:
         del namespace.findings[found]
 
 
 def _additions(table: NftTable, contents: Iterable[NftChain | NftElement]) -> str:
-    """A command for each set, not for each element: 20,000 take 70 ms instead of 170."""
+    """Builds a command for each set, not for each element: 20,000 elements take 70 ms instead of 170."""
     chains: dict[str, NftChain] = {}
     elements: list[NftElement] = []
     for it in contents:
@@ -253,7 +254,7 @@ def _additions(table: NftTable, contents: Iterable[NftChain | NftElement]) -> st
             table._require_beside(it)
             chains[it.name] = it
         elif chains[it.name] != it:
-            raise InvalidObject(f"{it.label} is given twice, and not the same")
+            raise InvalidObject(f"{it.label} is given twice with different values")
     items: dict[str, list[str]] = {}
     for element in elements:
         spelled = element.spelled(table._set_of(element, chains))
@@ -266,7 +267,7 @@ def _additions(table: NftTable, contents: Iterable[NftChain | NftElement]) -> st
 
 
 def _require_one_table(body: str) -> None:
-    """A body that closes its table could go on with commands of its own, and so could what it includes."""
+    """Refuses a body that closes its table, after which it could contain other commands, and includes."""
     words = words_of(body, "the table's body")
     depth = 0
     for character in words:
@@ -274,4 +275,4 @@ def _require_one_table(body: str) -> None:
         if depth < 0:
             break
     if depth:
-        raise InvalidObject("the braces of the table's body do not match")
+        raise InvalidObject("the table's body has unbalanced braces")

@@ -1,7 +1,7 @@
-"""Chains that many attachments share, and that go with the last of them.
+"""Chains that many attachments share, and that are deleted with the last of them.
 
-A chain is for what no element can say: rules of a network, to which elements of its attachments lead. It
-stands in a table of ours and is no part of it.
+A chain holds what no element can express: rules of a network, to which the elements of its attachments lead.
+It is in a table of ours but not part of it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .base import Object, Scope, Undo
 
 Family: TypeAlias = Literal["inet", "ip", "ip6", "arp", "bridge", "netdev"]
 
-# A table whose comment begins so is ours. What follows says which plan's it is.
+# A table whose comment begins like this is ours. The rest identifies the body.
 OWNER = "made by netloom"
 
 
 def is_ours(namespace: Namespace, family: Family, table: str) -> bool:
-    """Whether our table is there. One without our comment is a `Conflict`, and stays untouched."""
+    """Says whether our table exists. One without our comment is a `Conflict` and is not changed."""
     comment = nftables.read_table(namespace.netfilter, family, table)
     if comment is not None and not comment.startswith(OWNER):
         raise Conflict(compare(f"nft table {family} {table}", ("owner", OWNER, comment or "unknown")))
@@ -34,7 +34,7 @@ def is_ours(namespace: Namespace, family: Family, table: str) -> bool:
 _UNPRINTABLE = re.compile(r"[\0-\x1f\x7f]")
 _BEYOND_A_RULE = re.compile(r"[;{}#\\$]")
 _REFERENCE = re.compile(r"@([^\s,]*)(\s*,)?")
-_HEADERS = frozenset({"ll", "nh", "th", "ih"})  # of packets: @th,16,16
+_HEADERS = frozenset({"ll", "nh", "th", "ih"})  # offset and size of a packet's field: @th,16,16
 _WAY = re.compile(r"\b(?:jump|goto)\s+([A-Za-z_][A-Za-z0-9_.-]*)")
 _LOOKS = 5
 
@@ -42,8 +42,8 @@ _LOOKS = 5
 class NftChain(Object, frozen=True, tag="nft-chain"):
     """A chain of rules, each in nft's language, that the kernel does not call itself: elements lead to it.
 
-    With `members`, a set of such keys comes and goes with it. It has the chain's own name, and is the only
-    one that the rules can refer to.
+    With `members`, a set of such keys is created and deleted with it. The set has the chain's name, and is
+    the only one that the rules can refer to.
     """
 
     family: Family
@@ -63,7 +63,9 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
 
     @property
     def commands(self) -> str:
-        """What makes it, in a table that is there. A rule is a command, so its text can be nothing else."""
+        """Commands that create it in an existing table. Each rule is one command, so its text cannot add
+        others.
+        """
         place = f"{self.family} {self.table} {self.name}"
         members = f"create set {place} {{ type {self.members}; }}\n" if self.members else ""
         rules = "".join(f"add rule {place} {rule}\n" for rule in self.rules)
@@ -71,13 +73,14 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
 
     @property
     def layout(self) -> nft_elements.Set | None:
-        """Of the set of its members, if it has one."""
+        """Returns the layout of the set of its members, if it has one."""
         return nft_elements.plain_set(self.members)
 
     def apply(self, scope: Scope) -> Undo | None:
         namespace = scope.at(self.on)
         planned = self._planned()
-        # Once it was found to be right, its set cannot go before its rules, and they are all there is to ask.
+        # Once the chain was found to be as planned, its set cannot be deleted before its rules: querying the
+        # rules is enough.
         known = ("chain", self.family, self.table, self.name, self.members, *self.rules)
         if known in namespace.findings and self.rules:
             found = nftables.read_rules(namespace.netfilter, self.family, self.table, self.name)
@@ -93,7 +96,7 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
                 namespace.nft.run(self.commands)
                 break
             except NftError as refused:
-                # It may have come, or its table gone, just now.
+                # It may have been created, or its table deleted, just now.
                 if last or refused.errno not in (errno.ENOENT, errno.EEXIST):
                     raise KernelError(f"cannot add {self.label}: {refused}", errno=refused.errno) from None
         return lambda: self.remove(scope)
@@ -102,7 +105,7 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
         return self._compared(self._found(scope))
 
     def _found(self, scope: Scope) -> nftables.Chain | None:
-        """As planned, or what two reads have seen: a program may have changed it in between."""
+        """Returns the chain as planned, or as two reads agree: a program may change it between queries."""
         former: nftables.Chain | None = None
         for _ in range(_LOOKS):
             found = self._look(scope)
@@ -135,12 +138,12 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
             return _canonical(self)
         except NftError as refused:
             raise KernelError(
-                f"{self.label} is wrong, or names links (iif, oif; give iifname, oifname): {refused}",
+                f"{self.label} is invalid, or uses iif or oif instead of iifname or oifname: {refused}",
                 errno=errno.EINVAL,
             ) from None
 
     def remove(self, scope: Scope) -> None:
-        """It stays while a rule leads to it. That is asked first: a refusal costs the kernel 10 ms."""
+        """Deletes the chain unless a rule leads to it, by a query first: a refusal costs the kernel 10 ms."""
         namespace = scope.at(self.on)
         for last in (False, True):
             found = self._look(scope)
@@ -168,9 +171,9 @@ class NftChain(Object, frozen=True, tag="nft-chain"):
 
 @lru_cache(maxsize=4096)
 def _canonical(chain: NftChain) -> nftables.Chain:
-    """What the kernel makes of a chain: it is laid down in an empty namespace, and read back.
+    """Returns the kernel's form of a chain: installs it in an empty namespace and reads it back.
 
-    Chains that it leads to need only be there.
+    Chains that it leads to need only exist.
     """
     others = {way for rule in chain.rules for way in _WAY.findall(words_of(rule, "a rule"))}
     place = f"{chain.family} {chain.table}"
@@ -183,13 +186,13 @@ def _canonical(chain: NftChain) -> nftables.Chain:
         found = nftables.read_chain(scratch.netfilter, chain.family, chain.table, chain.name)
     assert found is not None
     if len(found.rules) != len(chain.rules):
-        raise InvalidObject(f"{chain.label}: one of its rules is more or less than a rule")
+        raise InvalidObject(f"{chain.label}: one of its rules is not exactly one rule")
     return found
 
 
 @lru_cache(maxsize=4096)
 def _require_rules(name: str, rules: tuple[str, ...], members: str) -> None:
-    """Plans of many attachments have the same ones."""
+    """Checks the rules, once for the many plans that share them."""
     what = f"a rule of chain {name}"
     if members and nft_elements.plain_set(members) is None:
         raise InvalidObject(f"chain {name} cannot have members of type {members[:80]!r}")
@@ -197,7 +200,7 @@ def _require_rules(name: str, rules: tuple[str, ...], members: str) -> None:
         words = words_of(rule, what)
         refused = _UNPRINTABLE.search(rule) or _BEYOND_A_RULE.search(words)
         if refused:
-            raise InvalidObject(f"{what} has {refused[0]!r} in it, which none can have: {rule[:80]!r}")
+            raise InvalidObject(f"{what} contains {refused[0]!r}, which rules must not use: {rule[:80]!r}")
         if not words.strip():
             raise InvalidObject(f"{what} is empty")
         if name in _WAY.findall(words):
@@ -205,4 +208,4 @@ def _require_rules(name: str, rules: tuple[str, ...], members: str) -> None:
         for reference, comma in _REFERENCE.findall(words):
             if (reference in _HEADERS and comma) or (members and reference == name):
                 continue
-            raise InvalidObject(f"{what} refers to {reference[:80]!r}, and not to its own members")
+            raise InvalidObject(f"{what} refers to {reference[:80]!r}; it may only refer to its own members")

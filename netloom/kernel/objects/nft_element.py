@@ -1,4 +1,4 @@
-"""Elements of the sets and maps of nftables: what an attachment needs of the firewall."""
+"""Elements of nftables sets and maps: the firewall rules of an attachment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERDICT = re.compile(r"(?:accept|drop|continue|return|(?:jump|goto) ([A-Za-z_][
 
 
 class NftElement(Object, frozen=True, tag="nft-element"):
-    """An element of a set or map: its key, and, of a map, its value or verdict.
+    """An element of a set or map: its key, and for a map its value or verdict.
 
     Keys and values are lists, since both may be concatenations: ["tcp", "10.0.0.1", "80"].
     """
@@ -35,13 +35,13 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         require_name(self.table)
         require_name(self.set)
         if not self.key or self.value == ():
-            raise InvalidObject(f"{self.label}: an element needs a key, and a map a value")
+            raise InvalidObject(f"{self.label}: an element needs a key, and a map element a value")
         for value in (*self.key, *(self.value or ())):
             quoted(value)
         if self.verdict is not None and not _VERDICT.fullmatch(self.verdict):
-            raise InvalidObject(f"{self.label}: {self.verdict[:60]!r} is no verdict")
+            raise InvalidObject(f"{self.label}: {self.verdict[:60]!r} is not a verdict")
         if self.verdict is not None and self.value is not None:
-            raise InvalidObject(f"{self.label}: it has a value or a verdict, not both")
+            raise InvalidObject(f"{self.label}: give a value or a verdict, not both")
 
     @property
     def title(self) -> str:
@@ -62,7 +62,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
 
     @staticmethod
     def apply_all(elements: Sequence[NftElement], scope: Scope) -> list[Undo | None]:
-        """Elements of one namespace, in one transaction, unless some are there already."""
+        """Adds elements of one namespace in one transaction, unless some exist already."""
         namespace = scope.at(elements[0].on)
         kept: set[int] = set()
         for attempt in range(3):
@@ -77,7 +77,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
                     for number, element in enumerate(elements)
                 ]
             except Refused as refused:
-                # What we knew of the table may be outdated, or some elements are there already.
+                # The known layout of the table may be outdated, or some elements exist already.
                 if attempt == 2 or refused.errno not in (errno.EEXIST, errno.ENOENT, errno.EINVAL):
                     raise _explained("add", elements, refused) from None
                 some_are_there = attempt == 1 or refused.errno == errno.EEXIST
@@ -87,9 +87,9 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         raise AssertionError("the last attempt returns or raises")
 
     def _item_of(self, namespace: Namespace) -> nft_elements.Item:
-        """As the kernel has it, for a set of a table that is ours.
+        """Returns the element as the kernel stores it, for a set of a table of ours.
 
-        What a set is made of is asked once. It may be out of date: then the kernel refuses the element.
+        The layout of a set is queried once. If it is outdated, the kernel refuses the element.
         """
         of = namespace.findings.get(("set", *self.place))
         if isinstance(of, nft_elements.Set):
@@ -101,9 +101,9 @@ class NftElement(Object, frozen=True, tag="nft-element"):
         return item
 
     def packed(self, of: nft_elements.Set | None) -> nft_elements.Item:
-        """For a set of such a layout, or None if there is no element. Raises what keeps it from being there.
+        """Packs the element for a set of this layout; None for no layout. Raises what makes it impossible.
 
-        What libnftables would take for a name and look up, or what we could not find again, is refused.
+        Refuses what libnftables would take for a name and look up, and what netloom could not find again.
         """
         if of is None:
             raise KernelError(f"cannot add {self.label}: there is no such set", errno=errno.ENOENT)
@@ -119,7 +119,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
             raise InvalidObject(f"{self.label}: {wrong}") from None
 
     def spelled(self, of: nft_elements.Set | None) -> str:
-        """In nft's language, for a set of such a layout."""
+        """Returns the element in nft's language, for a set of this layout."""
         item = self.packed(of)
         assert of is not None
         key = _quoted(show(of.key or (), item.key))
@@ -140,10 +140,10 @@ class NftElement(Object, frozen=True, tag="nft-element"):
                 differences = self._compared(of, namespace)
                 if not differences:
                     return []
-        # What we knew of the set may be out of date.
+        # The known layout of the set may be outdated.
         of = nft_elements.read_set(namespace.netfilter, *self.place)
         if of is None or of.key is None or of.interval:
-            return missing(self.label)  # such a set never took it from us
+            return missing(self.label)  # such a set never accepted it from netloom
         return self._compared(of, namespace)
 
     def _compared(self, of: nft_elements.Set, namespace: Namespace) -> list[Difference]:
@@ -163,10 +163,10 @@ class NftElement(Object, frozen=True, tag="nft-element"):
 
     @staticmethod
     def remove_all(elements: Sequence[NftElement], scope: Scope) -> None:
-        """In one transaction. What is not ours stays, and all others go."""
+        """Removes all elements in one transaction, except those that are not ours."""
         namespace = scope.at(elements[0].on)
         connection = namespace.netfilter
-        # Nearly always, all are there as we made them. Of a plain set there is nothing to compare.
+        # Nearly always, all exist as netloom made them. In a plain set there is nothing to compare.
         with suppress(KernelError):
             items = dict.fromkeys(element._item_of(namespace) for element in elements)
             if nft_elements.are_there(connection, [item for item in items if item.data]):
@@ -176,7 +176,7 @@ class NftElement(Object, frozen=True, tag="nft-element"):
 
 
 def _remove_what_is_there(elements: Sequence[NftElement], scope: Scope) -> None:
-    """What is there is asked first: a transaction that fails costs the kernel 10 ms and more."""
+    """Queries what exists first: a transaction that fails costs the kernel 10 ms and more."""
     namespace = scope.at(elements[0].on)
     strange: list[Difference] = []
     for last in (False, True):
@@ -186,7 +186,7 @@ def _remove_what_is_there(elements: Sequence[NftElement], scope: Scope) -> None:
         for element in elements:
             differences = element.check(scope)
             if not differences:
-                with suppress(KernelError):  # the set is gone, and the element with it
+                with suppress(KernelError):  # the set was deleted, and the element with it
                     ours[element._item_of(namespace)] = None
             elif differences[0].what == "different":
                 strange += differences
@@ -203,7 +203,7 @@ def _remove_what_is_there(elements: Sequence[NftElement], scope: Scope) -> None:
 
 
 def _forget(elements: Sequence[NftElement], namespace: Namespace) -> None:
-    """What their sets are made of, which may be out of date."""
+    """Discards the known layouts of their sets, which may be outdated."""
     for place in {element.place for element in elements}:
         namespace.findings.pop(("set", *place), None)
 

@@ -1,4 +1,4 @@
-"""Links as ports of a bridge, or members of a VRF."""
+"""Links as ports of a bridge or members of a VRF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .link import FLAG, Data, find, is_ours, name_for
 
 
 class _Member(Object, frozen=True, kw_only=True):
-    """A link that has a master. One that belongs to another already is not taken away from it."""
+    """A link that has a master. A link with another master is not moved."""
 
     master_kind: ClassVar[str]
     table: ClassVar[tuple[Data, ...]] = ()
@@ -103,7 +103,9 @@ class _Member(Object, frozen=True, kw_only=True):
 
 
 class BridgePort(_Member, frozen=True, tag="bridge-port"):
-    """With `isolated`, it talks to ports that are not; with `hairpin`, a frame may leave where it came."""
+    """With `isolated`, it only reaches ports that are not isolated; with `hairpin`, frames may return by
+    their port.
+    """
 
     link: str
     bridge: str
@@ -131,7 +133,7 @@ class BridgePort(_Member, frozen=True, tag="bridge-port"):
         return self.bridge
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """The process that put our link there may have died before it set the flags: then this sets them."""
+        """Sets the flags of our link if the process that made it a port ended before it set them."""
         found = find(scope.at(self.on), self.link)
         differences = self.check(scope)
         untouched = all(_DEFAULTS.get(one.field or "") == one.found for one in differences)
@@ -166,9 +168,9 @@ class VrfMember(_Member, frozen=True, tag="vrf-member"):
 
 
 class PortVlan(Object, frozen=True, tag="port-vlan"):
-    """A VLAN that a port of a VLAN-aware bridge carries, or, with `itself`, the bridge as a host.
+    """A VLAN of a port of a VLAN-aware bridge, or, with `itself`, of the bridge as a host.
 
-    `pvid`: untagged frames that arrive belong to it. `untagged`: its frames leave without a tag.
+    `pvid`: incoming untagged frames belong to it. `untagged`: its frames are sent without a tag.
     """
 
     link: str
@@ -204,7 +206,7 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
         try:
             undo = self._create(scope, bridge_vlan.NEW, self._request, 0)
         except Refused as refused:
-            # The kernel says the same of a link that is no port.
+            # The kernel answers the same for a link that is not a port.
             found = find(scope.at(self.on), self.link)
             if refused.errno == errno.EOPNOTSUPP and found and "bridge" in (found.kind, found.port_kind):
                 raise Unsupported(
@@ -223,7 +225,7 @@ class PortVlan(Object, frozen=True, tag="port-vlan"):
         return restore
 
     def _former_pvid(self, scope: Scope) -> bridge_vlan.Membership | None:
-        """A port has one VLAN for untagged frames: the kernel takes the mark away from the one before."""
+        """Returns the former PVID: a port has one, and the kernel moves the mark from the old VLAN."""
         connection = scope.at(self.on).route
         try:
             members = bridge_vlan.of_link(connection, connection.index(self.link))

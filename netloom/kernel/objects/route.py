@@ -33,13 +33,13 @@ _KINDS = {
     "prohibit": wire.PROHIBIT,
 }
 _KIND_NAMES = {number: name for name, number in _KINDS.items()}
-_IPV6_METRIC = 1024  # what the kernel takes for none
-# A packet to one of these takes the default route: neither is ever given to anybody (RFC 1112, RFC 4291).
-_NOBODYS = {4: packed_ip("240.0.0.1"), 16: packed_ip("4000::1")}
+_IPV6_METRIC = 1024  # values that the kernel treats as unset
+# A packet to one of these takes the default route: neither is ever assigned (RFC 1112, RFC 4291).
+_UNASSIGNED = {4: packed_ip("240.0.0.1"), 16: packed_ip("4000::1")}
 
 
 class Hop(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One of several ways, with its share of the traffic."""
+    """One of several next hops, with its share of the traffic."""
 
     link: str | None = None
     via: str | None = None
@@ -48,10 +48,10 @@ class Hop(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Route(Object, frozen=True, tag="route"):
-    """Where packets to a destination go: `link`, `via` a gateway, or several `hops`; or nowhere.
+    """A route to a destination: by `link`, `via` a gateway, by several `hops`, or to nowhere.
 
-    `metric` and the place (destination and table) tell routes apart. `mtu` and `advmss` hold for
-    this route only. `onlink` says that the gateway is there, whatever the addresses say.
+    `metric` and the place (destination and table) identify a route. `mtu` and `advmss` apply to this route
+    only. `onlink` means that the gateway is on the link, whatever the addresses say.
     """
 
     destination: str
@@ -70,7 +70,7 @@ class Route(Object, frozen=True, tag="route"):
         packed, _ = packed_network(self.destination)
         require_range("table", self.table, 1, 0xFFFFFFFF)
         require_range("metric", self.metric, 0, 0xFFFFFFFF)
-        # More than these, the kernel would cut down without a word.
+        # The kernel silently truncates larger values.
         require_range("mtu", self.mtu, 1, 65520)
         require_range("advmss", self.advmss, 1, 65495)
         if self.hops and (self.link or self.via):
@@ -80,9 +80,9 @@ class Route(Object, frozen=True, tag="route"):
         if self.source is not None and len(packed_ip(self.source)) != len(packed):
             raise InvalidObject(f"{self.label}: source {self.source} is of the other family")
         if self.kind in ("unicast", "local") and not self._hops():
-            raise InvalidObject(f"{self.label}: it leads nowhere; give a link, a gateway or a kind")
+            raise InvalidObject(f"{self.label}: it has no destination; give a link, a gateway or a kind")
         if self.kind not in ("unicast", "local") and self._hops():
-            raise InvalidObject(f"{self.label}: a {self.kind} route has no way out")
+            raise InvalidObject(f"{self.label}: a {self.kind} route takes no link, gateway or hops")
 
     def _validate_hop(self, hop: Hop, destination: bytes) -> None:
         if hop.link is not None:
@@ -95,7 +95,7 @@ class Route(Object, frozen=True, tag="route"):
 
     def _hops(self) -> tuple[Hop, ...]:
         if self.link is None and self.via is None:
-            # A single way has no share: the kernel keeps no weight of it.
+            # The kernel stores no weight for a single hop.
             return (structs.replace(self.hops[0], weight=1),) if len(self.hops) == 1 else self.hops
         return (Hop(self.link, self.via, 1, self.onlink),)
 
@@ -112,7 +112,7 @@ class Route(Object, frozen=True, tag="route"):
     def _request(self, connection: NetlinkConnection) -> bytes:
         packed, prefix = packed_network(self.destination)
         hops = self._resolved(connection)
-        # IPv4 wants to be told that a destination without a gateway is on the link itself.
+        # For IPv4, a destination without a gateway must be declared to be on the link.
         near = len(packed) == 4 and hops and all(hop.gateway is None for hop in hops)
         scope = wire.UNIVERSE
         if self.kind == "local":
@@ -160,7 +160,7 @@ class Route(Object, frozen=True, tag="route"):
         found = self._looked_up(namespace.route, hops)
         if found is not None and not self._compare(found, hops, namespace):
             return []
-        # Of our own by a link there are few; of others a container may have hundreds of thousands.
+        # There are few of our own by a link; a container may have hundreds of thousands of others.
         narrow = hops[0].index if len(hops) == 1 else None
         ours = self._in_the_same_place(namespace, narrow, PROTOCOL)
         if any(not self._compare(found, hops, namespace) for found in ours):
@@ -172,7 +172,7 @@ class Route(Object, frozen=True, tag="route"):
         return min(compared, key=len)
 
     def is_same(self, found: wire.RouteRecord, indexes: Mapping[str, int], namespace: Namespace) -> bool:
-        """Whether a listed route is equal to this one, for a caller that has listed all links, too."""
+        """Says whether a listed route is equal to this one, for a caller that has also listed all links."""
         if not self._is_in_place(found):
             return False
         if any(hop.link is not None and hop.link not in indexes for hop in self._hops()):
@@ -202,17 +202,17 @@ class Route(Object, frozen=True, tag="route"):
     def _looked_up(
         self, connection: NetlinkConnection, hops: Sequence[wire.RouteHop]
     ) -> wire.RouteRecord | None:
-        """Our route, if a lookup finds it: in 0.03 ms, where listing 10,000 routes takes 15.
+        """Returns our route if a lookup finds it: in 0.03 ms, where listing 10,000 routes takes 15.
 
-        None says nothing: a rule, a narrower route or a better metric may hide it, or its link is down.
-        Only what is ours beyond doubt counts, and so only our protocol: as long as a namespace has no
-        rules of its own, IPv4 keeps the table `local` (255) in `main`, and says `main` of both.
+        None is no answer: a rule, a narrower route or a better metric may hide it, or its link is down. Only
+        a route that is certainly ours counts, so its protocol must match: while a namespace has no rules of
+        its own, IPv4 keeps the table `local` (255) in `main`, and reports `main` for both.
         """
         packed, prefix = packed_network(self.destination)
         if self.kind != "unicast":
             return None
         index = hops[0].index if len(hops) == 1 else None
-        address = packed if prefix else _NOBODYS[len(packed)]
+        address = packed if prefix else _UNASSIGNED[len(packed)]
         try:
             answer = connection.ask(wire.GET, wire.matching(family_of(packed), address, index))
         except Refused:
@@ -245,14 +245,14 @@ class Route(Object, frozen=True, tag="route"):
         return compare(self.label, *fields)
 
     def remove(self, scope: Scope) -> None:
-        """Takes away our own route only: of our protocol, and by our ways, whatever else was changed."""
+        """Removes only our own route: of our protocol and with our next hops, whatever else was changed."""
         namespace = scope.at(self.on)
         try:
             hops = self._resolved(namespace.route)
         except Refused:
             hops = None
         if hops and len(hops) == 1 and self._looked_up(namespace.route, hops) is not None:
-            # With its way, so that another one in the same place is not taken for it.
+            # The request names the next hop, so that it cannot delete another route in the same place.
             self._delete(scope, wire.DELETE, lambda _: self._deletion(hops))
             return
         ours = self._in_the_same_place(namespace, protocol=PROTOCOL)
@@ -260,7 +260,7 @@ class Route(Object, frozen=True, tag="route"):
             return
         if hops is None:
             found = _ways(ours[0].hops, namespace, named=True)
-            raise Conflict(compare(self.label, ("way", "by a link that is gone", found)))
+            raise Conflict(compare(self.label, ("way", "by a deleted link", found)))
         elsewhere = [
             difference
             for difference in self._compare(ours[0], hops, namespace)
@@ -289,19 +289,19 @@ class Route(Object, frozen=True, tag="route"):
 
 
 def _are_named(hops: Iterable[wire.RouteHop]) -> bool:
-    """Of a gateway without a link, the kernel finds the link, and lists it."""
+    """For a gateway without a link, the kernel finds the link and lists it."""
     return all(hop.index is not None for hop in hops)
 
 
 def _is_same_way(wanted: Sequence[wire.RouteHop], found: Sequence[wire.RouteHop]) -> bool:
-    """Whatever order they are listed in."""
+    """Compares next hops in any order."""
     if not _are_named(wanted):
         wanted, found = ([structs.replace(hop, index=None) for hop in hops] for hops in (wanted, found))
     return Counter(wanted) == Counter(found)
 
 
 def _ways(hops: Iterable[wire.RouteHop], namespace: Namespace, named: bool) -> str:
-    """Ways in words, the same for the same ways."""
+    """Returns the next hops in words, the same for equal hops."""
     shown = []
     for hop in hops:
         words = []

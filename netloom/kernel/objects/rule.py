@@ -23,7 +23,7 @@ _FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 
 
 class Rule(Object, frozen=True, tag="rule"):
-    """Which packets are routed by which table. A rule is all of its fields: another one is another rule."""
+    """Which table routes which packets. All fields identify a rule: any other value makes another rule."""
 
     priority: int
     family: Literal["ipv4", "ipv6"]
@@ -49,7 +49,7 @@ class Rule(Object, frozen=True, tag="rule"):
             if name is not None:
                 require_link_name(name)
         if (self.action == "lookup" and not self.l3mdev) != (self.table is not None):
-            raise InvalidObject(f"{self.label}: a table is for lookup, and lookup needs one")
+            raise InvalidObject(f"{self.label}: a lookup needs a table, and only a lookup has one")
         if self.mask is not None and self.mark is None:
             raise InvalidObject(f"{self.label}: a mask needs a mark")
         size = 4 if self.family == "ipv4" else 16
@@ -62,7 +62,7 @@ class Rule(Object, frozen=True, tag="rule"):
         return f"{self.family} rule {self.priority}"
 
     def _wire(self) -> wire.RuleRecord:
-        # The kernel gives a mark a mask of all bits where none is given, and says so.
+        # The kernel gives a mark without a mask the full mask, and lists that.
         mask = 0xFFFFFFFF if self.mark is not None and self.mask is None else self.mask
         return wire.RuleRecord(
             family=_FAMILIES[self.family],
@@ -86,7 +86,7 @@ class Rule(Object, frozen=True, tag="rule"):
         return self._create(scope, wire.NEW, self._request)
 
     def _keep(self, scope: Scope) -> Undo | None:
-        """The kernel takes a rule with more conditions for the same as one with fewer."""
+        """The kernel treats a rule with more conditions as equal to one with fewer."""
         if not self.check(scope):
             return None
         return self._create(scope, wire.NEW, self._request, CREATE)
@@ -97,7 +97,7 @@ class Rule(Object, frozen=True, tag="rule"):
         return [] if any(rule == wanted for rule in found) else missing(self.label)
 
     def remove(self, scope: Scope) -> None:
-        """What a deletion does not name may be anything: a narrower rule that goes instead is put back."""
+        """Deletes the rule. If the kernel deletes a narrower one instead, puts that one back."""
         connection = scope.at(self.on).route
         others: list[bytes] = []
         try:
@@ -108,11 +108,11 @@ class Rule(Object, frozen=True, tag="rule"):
                 if left == before:
                     return
         finally:
-            for payload in others:  # as it was listed, with what our records have no field for
+            for payload in others:  # as it was listed, with conditions that our records do not have
                 connection.change(wire.NEW, CREATE, payload)
 
     def _listed(self, connection: NetlinkConnection) -> list[bytes]:
-        """The rules of our priority; all others are not worth decoding."""
+        """Returns the rules of our priority; decoding the others is not worth it."""
         listed = connection.dump(wire.GET, wire.everything(_FAMILIES[self.family]))
         return [payload for payload in listed if wire.may_have_priority(payload, self.priority)]
 
@@ -122,23 +122,25 @@ class Rule(Object, frozen=True, tag="rule"):
         return any(one.protocol == PROTOCOL and _comparable(one) == wanted for one in rules)
 
     def _request(self, connection: NetlinkConnection) -> bytes:
-        del connection  # rules name links by name
+        del connection  # rules refer to links by name
         return wire.build(self._wire())
 
 
 def is_equal(rule: Rule, found: wire.RuleRecord) -> bool:
-    """Whether one that was listed is as this one says."""
+    """Says whether a listed rule equals this one."""
     return found.priority == rule.priority and _comparable(found) == _comparable(rule._wire())
 
 
 def _network(text: str | None) -> tuple[bytes, int] | None:
-    """A network of prefix 0 is everything, and the kernel keeps nothing of it."""
+    """A network of prefix 0 matches everything, and the kernel does not store it."""
     network = None if text is None else packed_network(text)
     return network if network and network[1] else None
 
 
 def _comparable(rule: wire.RuleRecord) -> tuple[object, ...]:
-    """Without what may differ between equal rules: who made it. One with more to it equals none of ours."""
+    """Drops what may differ between equal rules: who made them. Rules with more conditions equal none of
+    ours.
+    """
     return (
         rule.more,
         rule.family, rule.priority, rule.action, rule.table, rule.invert, rule.source, rule.destination,

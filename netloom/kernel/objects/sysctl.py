@@ -15,7 +15,7 @@ from ..namespace import Namespace
 from ..values import is_passable
 from .base import LinkName, Object, Scope, Undo
 
-_LONGEST = 255  # a path that the kernel has; the longest of them have two names of links in them
+_LONGEST = 255  # a path that the kernel has; the longest contain two link names
 _PART = re.compile(r"[^/\s\0]+")
 _NUMBER = re.compile(r"-?(?:0x[0-9a-f]{1,16}|[0-9]{1,20})")
 _OF_LINK = re.compile(r"net/(?:ipv4|ipv6)/(?:conf|neigh)/([^/]+)/")
@@ -25,15 +25,15 @@ _OF_LINK = re.compile(r"net/(?:ipv4|ipv6)/(?:conf|neigh)/([^/]+)/")
 def _require_key(key: str) -> None:
     parts = key.split("/")
     if parts[0] != "net" or len(parts) < 3 or not all(_PART.fullmatch(part) for part in parts):
-        raise InvalidObject(f"{key[:80]!r} is no setting of a namespace: net/…, with slashes")
+        raise InvalidObject(f"{key[:80]!r} is not a setting of a namespace, such as net/ipv4/ip_forward")
     if ".." in parts or "." in parts or not is_passable(key) or len(key) > _LONGEST:
-        raise InvalidObject(f"{key[:80]!r} is no setting of a namespace")
+        raise InvalidObject(f"{key[:80]!r} is not a setting of a namespace")
 
 
 class Sysctl(Object, frozen=True, tag="sysctl"):
-    """`key` with slashes, since links may have dots in their names: net/ipv4/conf/eth0.7/proxy_arp.
+    """`key` has slashes, since link names may contain dots: net/ipv4/conf/eth0.7/proxy_arp.
 
-    Removal writes `otherwise`, if it is given and the value is still ours, and else leaves it.
+    Removal writes `otherwise`, if that is given and the value is still ours. Otherwise it changes nothing.
     """
 
     key: str
@@ -44,7 +44,7 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
         _require_key(self.key)
         for value in (self.value, self.otherwise):
             if value is not None and (not value.strip() or "\n" in value or not is_passable(value)):
-                raise InvalidObject(f"{self.key}: {value[:40]!r} is no value")
+                raise InvalidObject(f"{self.key}: {value[:40]!r} is not a valid value")
 
     @property
     def title(self) -> str:
@@ -68,11 +68,11 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
         return undo
 
     def _replaced(self) -> str | None:
-        """Writes the value, and gives back the one before; None if it is so already."""
+        """Writes the value and returns the one before; None if it was already set."""
         with _opened(self.key) as fd:
             before = None if fd is None else _content(self.key, fd)
             if fd is None or before is None:
-                raise SysctlError(f"cannot set {self.label}: there is no such setting", errno=errno.ENOENT)
+                raise SysctlError(f"cannot set {self.label}: the setting does not exist", errno=errno.ENOENT)
             if _same(before, self.value):
                 return None
             try:
@@ -85,7 +85,7 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
                     )
             except KernelError as error:
                 try:
-                    _put(self.key, fd, before)  # of a list, the kernel may have taken a part
+                    _put(self.key, fd, before)  # of a list, the kernel may have accepted a part
                 except KernelError as failure:
                     error.add_note(f"could not be undone: {failure}")
                 raise
@@ -113,7 +113,7 @@ class Sysctl(Object, frozen=True, tag="sysctl"):
 
 @contextmanager
 def written(namespace: Namespace, key: str, value: str) -> Iterator[None]:
-    """Has a setting for the time of a block, if the kernel knows it."""
+    """Holds a setting for a block, if the kernel knows it."""
     with namespace.entered():
         before = _read(key)
         kept = before is None or _same(before, value)
@@ -123,20 +123,21 @@ def written(namespace: Namespace, key: str, value: str) -> Iterator[None]:
         yield
     finally:
         if before is not None and not kept:
-            with suppress(KernelError), namespace.entered():  # it may have gone with its link
+            with suppress(KernelError), namespace.entered():  # it may have been deleted with its link
                 _write(key, before)
 
 
-# The kernel looks the path up in the namespace of the thread that opens it, so callers enter it, once
-# for all that they do there. To find a setting of a new link costs more than to read it, so it is opened
-# once.
+# The kernel looks the path up in the namespace of the thread that opens it, so callers enter it once for all
+# their settings. Finding a setting of a new link costs more than reading it, so it is opened once.
 
 _LARGEST = 1 << 16
 
 
 @contextmanager
 def _opened(key: str) -> Iterator[int | None]:
-    """For reading and writing; for reading only, where writing is not allowed. None if it is not there."""
+    """Opens the setting for reading and writing, or for reading only if writing is forbidden. None if it is
+    missing.
+    """
     try:
         try:
             fd = os.open(f"/proc/sys/{key}", os.O_RDWR | os.O_CLOEXEC)
@@ -164,7 +165,7 @@ def _content(key: str, fd: int) -> str:
 
 def _put(key: str, fd: int, value: str) -> None:
     try:
-        os.pwrite(fd, f"{value}\n".encode(), 0)  # an empty one takes a write, too
+        os.pwrite(fd, f"{value}\n".encode(), 0)  # an empty write still counts as a write
     except OSError as cause:
         number = errno.EACCES if cause.errno == errno.EBADF else cause.errno or 0
         said = f"cannot set sysctl {key} to {shortened(value, 80)}: {os.strerror(number)}"
@@ -192,7 +193,7 @@ def _write(key: str, value: str) -> None:
 
 
 def _same(one: str, other: str) -> bool:
-    """Lists of numbers are shown with tabs, whatever they were written with; 01 and 0x1 are 1."""
+    """Compares values: the kernel shows lists with tabs, however they were written; 01 and 0x1 are 1."""
     return [_number(word) for word in one.split()] == [_number(word) for word in other.split()]
 
 

@@ -22,7 +22,7 @@ _OWNER, _GROUP, _TYPE, _PERSIST, _HEADER, _QUEUES = 1, 2, 3, 6, 5, 7
 
 
 class Tap(LinkObject, frozen=True, tag="tap"):
-    """It stays when the program ends. `owner` and `group` may open it besides root."""
+    """A TAP device. It stays when the program ends. Besides root, `owner` and `group` may open it."""
 
     name: str
     multi_queue: bool = False
@@ -58,7 +58,9 @@ class Tap(LinkObject, frozen=True, tag="tap"):
         return lambda: self.remove(scope)
 
     def _make(self, scope: Scope) -> None:
-        """rtnetlink cannot make one. It dies with its descriptor until, last of all, it is made to stay."""
+        """Creates it by ioctls, since rtnetlink cannot. It is tied to its descriptor until the last step
+        makes it stay.
+        """
         namespace = scope.at(self.on)
         with namespace.entered():
             fd = os.open(_CLONE, os.O_RDWR | os.O_CLOEXEC)
@@ -84,12 +86,12 @@ class Tap(LinkObject, frozen=True, tag="tap"):
         except Refused as refused:
             raise refused.during(f"cannot set up {self.label}") from None
 
-    def strangeness(self, found: link.Link) -> list[Difference]:
+    def ownership_conflicts(self, found: link.Link) -> list[Difference]:
         data = found.data or NOTHING
-        strange = super().strangeness(found)
+        strange = super().ownership_conflicts(found)
         return strange or compare(self.label, ("kind", "tap", "tap" if data.u8(_TYPE) == _TAP else "tun"))
 
-    def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
+    def plan_differences(self, found: link.Link, scope: Scope) -> list[Difference]:
         data = found.data or NOTHING
         fields: tuple[tuple[str, object, object], ...] = (
             ("multi_queue", self.multi_queue, bool(data.u8(_QUEUES))),
@@ -98,9 +100,9 @@ class Tap(LinkObject, frozen=True, tag="tap"):
             ("group", self.group, data.u32(_GROUP)),
             ("persistence", True, bool(data.u8(_PERSIST))),
         )
-        return super().drift(found, scope) + compare(self.label, *fields)
+        return super().plan_differences(found, scope) + compare(self.label, *fields)
 
 
 def _as_int(number: int) -> int:
-    """What C takes for the same 32 bits."""
+    """Returns C's signed value of the same 32 bits."""
     return number - (1 << 32) if number >> 31 else number

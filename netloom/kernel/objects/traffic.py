@@ -34,7 +34,7 @@ _LACKS_MATCHALL = ("lacks", "matchall")
 
 
 class Ingress(Object, frozen=True, tag="ingress"):
-    """The hook at which filters see what arrives on a link (and, with `clsact`, what leaves it)."""
+    """The hook at which filters see a link's incoming packets (and outgoing ones, with `clsact`)."""
 
     link: str
     kind: Literal["ingress", "clsact"] = "ingress"
@@ -69,7 +69,9 @@ class Ingress(Object, frozen=True, tag="ingress"):
         return compare(self.label, ("kind", self.kind, found.kind))
 
     def remove(self, scope: Scope) -> None:
-        """Deleting the hook deletes its filters, so it stays while another program has filters there."""
+        """Deletes the hook. That would delete its filters, so it stays while another program has filters
+        there.
+        """
         differences = self.check(scope)
         if differences and differences[0].what == "missing":
             return
@@ -91,9 +93,9 @@ class Ingress(Object, frozen=True, tag="ingress"):
 
 
 class Redirect(Object, frozen=True, tag="redirect"):
-    """Everything that arrives on a link goes out of another one. It needs the link's `Ingress`.
+    """Redirects all incoming packets of a link to another one. It needs the link's `Ingress`.
 
-    `auto` takes matchall where the kernel has it, else u32; both do the same.
+    `auto` uses matchall if the kernel has it, else u32; both have the same effect.
     """
 
     link: str
@@ -114,7 +116,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
         return ((self.on, self.link),)
 
     def apply(self, scope: Scope) -> Undo | None:
-        # The kernel would add a second u32 filter of the same priority without a word.
+        # The kernel would silently add a second u32 filter of the same priority.
         found = self._find(scope)
         if found is not None:
             if not _leads_nowhere(found):
@@ -122,7 +124,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
             self.remove(scope)
         if self.classifier != "auto":
             return self._make(scope, self.classifier)
-        # To be refused takes time, and may start a process that looks for a module.
+        # A refusal takes time, and may start a process that looks for a module.
         lacks_matchall = scope.host.findings.get(_LACKS_MATCHALL)
         if not lacks_matchall:
             try:
@@ -159,7 +161,7 @@ class Redirect(Object, frozen=True, tag="redirect"):
         try:
             listed = connection.dump(filters.GET, filters.of_link(connection.index(self.link)))
         except Refused as refused:
-            # Without a hook, there is no parent to ask for.
+            # Without a hook, there is no parent to query.
             if refused.errno in ABSENT or refused.errno == errno.EINVAL:
                 return None
             raise
@@ -180,19 +182,21 @@ class Redirect(Object, frozen=True, tag="redirect"):
         elif found.redirect is None:
             raise Conflict(self.check(scope))
         self._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, found))
-        # A u32 filter leaves its hash table where filters of other priorities are, too.
+        # A u32 filter leaves its hash table, which filters of other priorities may share.
         if found.kind == "u32" and self._find(scope) is None:
             table = structs.replace(found, handle=0)
             self._delete(scope, filters.DELETE, lambda _: filters.exactly(found.index, table))
 
 
 def _leads_nowhere(found: filters.Filter) -> bool:
-    """The link that it led to is gone. It drops everything."""
+    """Says whether its target link was deleted. Then it drops everything."""
     return found.redirect == 0
 
 
 class Shaper(Object, frozen=True, tag="shaper"):
-    """How fast a link may send: `rate` in bytes a second, `burst` bytes at once, `limit` bytes waiting."""
+    """Limits how fast a link may send: `rate` in bytes per second, `burst` bytes at once, `limit` bytes
+    waiting.
+    """
 
     link: str
     rate: int
@@ -206,7 +210,7 @@ class Shaper(Object, frozen=True, tag="shaper"):
         require_range("rate", self.rate, 1, 1 << 40)
         require_range("burst", self.burst, 1, 1 << 31)
         require_range("limit", self.limit, 1, 0xFFFFFFFF)
-        # The kernel keeps a burst as the time that it lasts, 32 bits of 64 ns.
+        # The kernel stores a burst as its duration: 32 bits of 64 ns.
         if self.burst * 1_000_000_000 > self.rate * 64 * 0xFFFFFFFF:
             raise InvalidObject(f"{self.label}: a burst of {self.burst} lasts over 274 s at rate {self.rate}")
 
@@ -241,7 +245,7 @@ class Shaper(Object, frozen=True, tag="shaper"):
                 ("qdisc", f"{self.kind} {HANDLE >> 16:x}:", f"{found.kind} {found.handle >> 16:x}:"),
             )
         bucket = qdisc.decode_token_bucket(found.options)
-        # The kernel keeps the burst as a time, in ticks of 64 ns.
+        # The kernel stores the burst as a duration, in ticks of 64 ns.
         blur = 2 + 2 * 64 * self.rate // 1_000_000_000
         burst = self.burst if abs(bucket.burst - self.burst) <= blur else bucket.burst
         return compare(
@@ -261,12 +265,12 @@ class Shaper(Object, frozen=True, tag="shaper"):
 
 
 def _set_root(listed: Iterable[qdisc.Qdisc]) -> qdisc.Qdisc | None:
-    """The root qdisc that a program set; the kernel's own have no handle."""
+    """Returns the root qdisc that a program set; the kernel's own have no handle."""
     return next((one for one in listed if one.parent == qdisc.ROOT and one.handle), None)
 
 
 def _filters(listed: Iterable[bytes]) -> list[filters.Filter]:
-    """Without u32's hash tables, which are listed like filters and hold no number of an item."""
+    """Returns the filters without u32's hash tables, which are listed like filters without item number."""
     found = map(filters.decode, listed)
     return [one for one in found if one.handle and (one.kind != "u32" or one.handle & 0xFFF)]
 
@@ -284,7 +288,7 @@ def _qdiscs(scope: Scope, of: Ingress | Shaper) -> list[qdisc.Qdisc]:
 
 
 def _explained(refused: Refused, label: str, feature: str) -> KernelError:
-    """The kernel says of a kind that it does not know that it is not found."""
+    """Explains the error: for an unknown type, the kernel only says that it is not found."""
     words = refused.explanation.lower()
     if "unknown" in words or "not found" in words or "failed to load" in words:
         return Unsupported(

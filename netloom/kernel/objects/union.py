@@ -1,4 +1,4 @@
-"""The union of all kinds of kernel objects, which plans are read with."""
+"""The union of all types of kernel objects, which plans are decoded with."""
 
 from __future__ import annotations
 

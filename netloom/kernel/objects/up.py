@@ -1,4 +1,4 @@
-"""That a link is up."""
+"""The up state of a link."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sysctl import written
 
 
 class Up(Object, frozen=True, tag="up"):
-    """With `stay`, removal leaves it up: for links that are not the plan's own, such as `lo`.
+    """Sets a link up. With `stay`, removal leaves it up: for links outside the plan, such as `lo`.
 
     Without `link_local`, the kernel makes no link-local address for it.
     """
@@ -71,8 +71,8 @@ class Up(Object, frozen=True, tag="up"):
             request = link.change(connection.index(self.link), link.without_link_local())
             connection.change(link.SET, 0, request)
         except Refused as refused:
-            if refused.errno != errno.EAFNOSUPPORT:  # without IPv6 there is no such setting
-                raise refused.during(f"cannot switch link-local addresses of {self.link} off") from None
+            if refused.errno != errno.EAFNOSUPPORT:  # without IPv6, the setting does not exist
+                raise refused.during(f"cannot disable link-local addresses of {self.link}") from None
 
     def _is_up(self, namespace: Namespace) -> bool:
         return bool(flags_of(namespace, self.link) & link.UP)
@@ -85,7 +85,7 @@ class Up(Object, frozen=True, tag="up"):
             if up:
                 connection.change(link.SET, 0, request)
                 return
-            # With a link that goes down, the kernel takes its IPv6 addresses, unless it is told not to.
+            # When a link goes down, the kernel deletes its IPv6 addresses unless told to keep them.
             with written(namespace, f"net/ipv6/conf/{name_of(namespace, index)}/keep_addr_on_down", "1"):
                 connection.change(link.SET, 0, request)
         except Refused as refused:

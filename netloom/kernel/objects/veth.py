@@ -1,4 +1,4 @@
-"""A pair of links: what goes into one comes out of the other."""
+"""A pair of links: packets that enter one leave the other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .link import LinkObject, find
 
 
 class Veth(LinkObject, frozen=True, tag="veth"):
-    """The peer is born in its namespace; both ends come and go together.
+    """A pair whose peer is created in its namespace; both ends are created and deleted together.
 
-    Left to itself, the kernel makes `queues` for every CPU that there could be, and uses one of them: 0.05 ms
-    for each pair on two CPUs, and the more, the more there are.
+    By default, the kernel makes `queues` for every possible CPU and uses one of them. That costs 0.05 ms per
+    pair on two CPUs, and more with more CPUs.
     """
 
     name: str
@@ -38,9 +38,10 @@ class Veth(LinkObject, frozen=True, tag="veth"):
         return (self.on, self.peer_on)
 
     def settle(self, scope: Scope) -> None:
-        """The end that came up first learns of the other, and so that it may send, some time after both are.
+        """Queries both ends, so that the end that came up first may send at once.
 
-        Of the first packets that were sent to a container, one in a hundred was lost meanwhile.
+        Otherwise it learns of the other end only some time later, and one in a hundred of the first packets
+        to a container was lost.
         """
         for where, name in self.makes():
             scope.at(where).route.settle(name)
@@ -59,14 +60,14 @@ class Veth(LinkObject, frozen=True, tag="veth"):
         return link.veth_peer(peer, netns)
 
     def _keep_or_explain(self, scope: Scope, refused: Refused) -> Undo | None:
-        """The kernel says "exists" of either end, and not of which."""
+        """The kernel says "exists" for either end, but not for which one."""
         if find(scope.at(self.on), self.name) is None and find(scope.at(self.peer_on), self.peer) is not None:
             where = "on the host" if self.peer_on == "host" else f"in the {self.peer_on}'s namespace"
             raise Conflict(compare(self.label, (f"{self.peer} {where}", "its other end", "another link")))
         return super()._keep_or_explain(scope, refused)
 
-    def drift(self, found: link.Link, scope: Scope) -> list[Difference]:
-        differences = super().drift(found, scope)
+    def plan_differences(self, found: link.Link, scope: Scope) -> list[Difference]:
+        differences = super().plan_differences(found, scope)
         peer = find(scope.at(self.peer_on), self.peer)
         if (
             peer is None
@@ -91,7 +92,7 @@ class Veth(LinkObject, frozen=True, tag="veth"):
         return departure
 
     def _are_joined(self, found: link.Link, peer: link.Link, scope: Scope) -> bool:
-        """Each names the other by index; the namespace counts, too, since indexes repeat there."""
+        """Says whether each end names the other by index and namespace: indexes repeat in namespaces."""
         if (found.parent, peer.parent) != (peer.index, found.index):
             return False
         if self.peer_on == self.on:

@@ -1,6 +1,6 @@
 """WireGuard devices and their peers.
 
-Keys stay in files of their own: a plan, which is stored and shown, only names them.
+Keys are in separate files: a plan, which is stored and shown, only names these files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PATH_MAX = 4096
 
 
 class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
-    """A device with its key. One whose key is another's is not ours."""
+    """A device with its key. A device with another key is not ours."""
 
     name: str
     private_key_file: str
@@ -91,7 +91,7 @@ class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
         ]
 
     def remove(self, scope: Scope) -> LinkDeletion | None:
-        """Needs no key: without one on either side, that netloom made it has to do."""
+        """Removes the device if netloom made it, which is known without reading a key."""
         departure = super().remove(scope)
         if departure is None:
             return None
@@ -111,9 +111,9 @@ class WireguardDevice(LinkObject, frozen=True, tag="wireguard-device"):
 
 
 class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):
-    """Another node. Its endpoint is where it is looked for first; it may roam, so `check` does not mind.
+    """Another node. It may roam: its endpoint is only where to try first, and `check` ignores a change of it.
 
-    A network that another peer has is not taken away from it, which the kernel would do silently.
+    A network of another peer is not moved to this one, which the kernel would do silently.
     """
 
     device: str
@@ -162,7 +162,7 @@ class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):
     def apply(self, scope: Scope) -> Undo | None:
         device = self._device(scope)
         if device is None:
-            raise KernelError(f"cannot add {self.label}: there is no such device", errno=errno.ENODEV)
+            raise KernelError(f"cannot add {self.label}: the device does not exist", errno=errno.ENODEV)
         peer = self._wire()
         others = {network: other for other in device.peers for network in other.allowed}
         if any(other.public_key == peer.public_key for other in device.peers):
@@ -201,10 +201,10 @@ class WireguardPeer(Object, frozen=True, tag="wireguard-peer"):
 def _key_of(path: str) -> bytes:
     shown = shortened(path, 100)
     try:
-        # Without blocking: a FIFO in the place of a key is refused, not waited for.
+        # Non-blocking: a FIFO in the place of a key is refused without waiting.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise KernelError(f"cannot read the key file {shown}: it is no ordinary file")
+                raise KernelError(f"cannot read the key file {shown}: it is not a regular file")
             return _decoded(file.read(1024).decode("ascii", "replace").strip(), shown)
     except OSError as cause:
         raise KernelError(f"cannot read the key file {shown}: {cause.strerror}") from None
@@ -212,7 +212,7 @@ def _key_of(path: str) -> bytes:
 
 def _require_path(path: str | None) -> None:
     if path is not None and not (0 < len(path) < _PATH_MAX and is_passable(path)):
-        raise InvalidObject(f"{path[:80]!r} is no path of a key file")
+        raise InvalidObject(f"{path[:80]!r} is not a path of a key file")
 
 
 def _decoded(text: str, what: str) -> bytes:
@@ -221,7 +221,7 @@ def _decoded(text: str, what: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != 32:
-        raise InvalidObject(f"{what} is no WireGuard key: 32 bytes in base64")
+        raise InvalidObject(f"{what} is not a WireGuard key: 32 bytes in base64")
     return key
 
 
@@ -230,7 +230,7 @@ def _endpoint(text: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     packed_ip(host)
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
-        raise InvalidObject(f"{text[:80]!r} is no endpoint: an address and a port, as in [fd00::1]:51820")
+        raise InvalidObject(f"{text[:80]!r} is not an endpoint (address and port), such as [fd00::1]:51820")
     return host, int(port)
 
 
