@@ -52,7 +52,9 @@ def why_kept(it: CachedAttachment, known: Owners) -> str:
     """Why a result must be kept; empty if it is ours, or its container no longer exists."""
     others = [plugin for plugin in _types(it) if plugin != TYPE]
     if others:
-        return f"its network also uses {', '.join(others)}, so the runtime that attached it must delete it"
+        return (
+            f"{', '.join(others)} also took part in its ADD, so the runtime that attached it must delete it"
+        )
     key = it.endpoint.on(it.network)
     made = known.made.get(key, Made())
     is_ours = (
