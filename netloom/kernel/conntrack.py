@@ -139,7 +139,7 @@ def _tracked(connection: NetlinkConnection) -> int:
 
 def _made_to(told: list[bytes], ports: frozenset[tuple[int, int]]) -> Iterator[conntrack.ConntrackEntry]:
     for payload in told:
-        found = conntrack.decode_port(payload)
+        found = conntrack.peek_port(payload)
         if found is None or found in ports:
             entry = conntrack.decode(payload)
             if (entry.original.protocol, entry.original.destination_port) in ports:

@@ -66,7 +66,7 @@ def test_a_failpoint_of_its_environment_is_armed(cli: Cli, tmp_path: Path) -> No
         timeout=PATIENCE,
     )
     assert forked is not None
-    assert (forked.returncode, "there is no step 'no-such-step'" in forked.stderr.decode()) == (1, True)
+    assert (forked.returncode, "unknown step 'no-such-step'" in forked.stderr.decode()) == (1, True)
 
 
 def test_what_only_a_process_can_have_needs_a_process(cli: Cli, tmp_path: Path) -> None:

@@ -379,25 +379,25 @@ def test_what_is_no_port_is_refused(namespace: Namespace, family: int, port: tup
 
 
 @families
-def test_decode_port_agrees_with_decode(namespace: Namespace, family: int) -> None:
+def test_peek_port_agrees_with_decode(namespace: Namespace, family: int) -> None:
     for protocol in (TCP, UDP, SCTP):
         track(namespace, family, protocol, 1, 80, 0x0600, 65535)
     told = namespace.netfilter.dump(conntrack.GET, conntrack.everything())
     assert len(told) == 12
     for each in told:
         original = conntrack.decode(each).original
-        assert conntrack.decode_port(each) == (original.protocol, original.destination_port)
+        assert conntrack.peek_port(each) == (original.protocol, original.destination_port)
 
 
 @families
-def test_decode_port_returns_none_for_ports_that_are_not_there(namespace: Namespace, family: int) -> None:
+def test_peek_port_returns_none_for_ports_that_are_not_there(namespace: Namespace, family: int) -> None:
     make(namespace, [echo(family)])
     (told,) = namespace.netfilter.dump(conntrack.GET, conntrack.everything())
-    assert conntrack.decode_port(told) is None
+    assert conntrack.peek_port(told) is None
 
 
 @families
-def test_decode_port_of_damaged_bytes_never_raises(namespace: Namespace, family: int) -> None:
+def test_peek_port_of_damaged_bytes_never_raises(namespace: Namespace, family: int) -> None:
     track(namespace, family, TCP, 80)
     (told,) = namespace.netfilter.dump(conntrack.GET, conntrack.everything())
     cut_off = [told[:size] for size in range(len(told))]
@@ -407,18 +407,18 @@ def test_decode_port_of_damaged_bytes_never_raises(namespace: Namespace, family:
         for value in (0, 1, 5, 0x80, 0xFF)
     ]
     for each in cut_off + changed:
-        assert conntrack.decode_port(each) is None or len(each) > 50
+        assert conntrack.peek_port(each) is None or len(each) > 50
 
 
 @families
-def test_decode_port_returns_none_for_another_order(namespace: Namespace, family: int) -> None:
+def test_peek_port_returns_none_for_another_order(namespace: Namespace, family: int) -> None:
     track(namespace, family, TCP, 80)
     (told,) = namespace.netfilter.dump(conntrack.GET, conntrack.everything())
     size = int.from_bytes(told[4:6], "little" if told[4] else "big")
     original, reply = told[4 : 4 + size], told[4 + size : 4 + 2 * size]
     swapped = told[:4] + reply + original + told[4 + 2 * size :]
     assert conntrack.decode(swapped) == conntrack.decode(told)
-    assert conntrack.decode_port(swapped) is None
+    assert conntrack.peek_port(swapped) is None
 
 
 @pytest.mark.parametrize("answer", [b"", bytes(4), bytes(4) + raw(1, bytes(2)), bytes(4) + raw(2, bytes(4))])

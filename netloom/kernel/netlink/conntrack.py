@@ -97,7 +97,7 @@ def counted(payload: bytes) -> int:
     return int.from_bytes(tracked, "big")
 
 
-def decode_port(payload: bytes) -> tuple[int, int] | None:
+def peek_port(payload: bytes) -> tuple[int, int] | None:
     """Returns the protocol and destination port of a connection without decoding it, in a twentieth of the
     time.
 
