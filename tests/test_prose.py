@@ -11,8 +11,12 @@ import pytest
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[1] / "netloom"
-# A plugin of CNI 0.1.0 says in these words that it does not know VERSION, and libcni compares them, too.
-SPOKEN = {"cni/exec.py": "error.msg == 'unknown CNI_COMMAND: VERSION'"}
+# Other programs' plugins say in text alone what went wrong. One of CNI 0.1.0 says in these words that it does
+# not know VERSION, and libcni compares them, too.
+SPOKEN = {
+    "cni/exec.py": "error.msg == 'unknown CNI_COMMAND: VERSION'",
+    "cli/failure.py": "words.search(said)",
+}
 # Fields of errors, findings, operations and log records that people read.
 PROSE = {"text", "msg", "message", "details", "discreet", "why", "remedy", "advice", "headline"}
 # Methods of a string that look into it.
@@ -26,6 +30,8 @@ PATTERNS = {"match", "search", "fullmatch", "findall", "finditer", "split", "sub
 def is_prose(node: ast.expr, caught: set[str]) -> bool:
     """Whether an expression is the text of an exception that was caught, or a field of `PROSE`."""
     match node:
+        case ast.Name(id=name):
+            return f"text of {name}" in caught
         case ast.Attribute(attr=attr):
             return attr in PROSE
         case ast.Call(func=ast.Name(id="str" | "repr"), args=[ast.Name(id=name)]):
@@ -33,7 +39,8 @@ def is_prose(node: ast.expr, caught: set[str]) -> bool:
         case ast.Call(func=ast.Attribute(value=value, attr="lower" | "strip" | "casefold")):
             return is_prose(value, caught)
         case ast.JoinedStr(values=values):
-            return any(isinstance(it, ast.FormattedValue) and is_prose(it.value, caught) for it in values)
+            shown = [it.value for it in values if isinstance(it, ast.FormattedValue)]
+            return any(is_prose(it, caught) or (isinstance(it, ast.Name) and it.id in caught) for it in shown)
     return False
 
 
@@ -46,6 +53,7 @@ def violations(tree: ast.AST) -> Iterator[ast.expr]:
         and it.annotation is not None
         and ast.unparse(it.annotation).rpartition(".")[2].endswith(("Error", "Exception", "Failed"))
     }
+    caught |= {f"text of {name}" for name in names_of_prose(tree, caught)}
     for node in ast.walk(tree):
         match node:
             case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
@@ -64,6 +72,22 @@ def violations(tree: ast.AST) -> Iterator[ast.expr]:
             case ast.Match(subject=subject):
                 if is_prose(subject, caught):
                     yield subject
+
+
+def names_of_prose(tree: ast.AST, caught: set[str]) -> Iterator[str]:
+    """Variables to which such an expression is assigned, alone or among others."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
+                if is_prose(value, caught):
+                    yield name
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                for target, value in zip(targets, values, strict=False):
+                    if isinstance(target, ast.Name) and is_prose(value, caught):
+                        yield target.id
 
 
 def is_written(node: ast.expr) -> bool:
@@ -103,6 +127,9 @@ CAUGHT = "try: pass\nexcept ValueError as error:\n    "
         "x = finding.text != EXHAUSTED",
         "x = _PATTERN.fullmatch(it.details)",
         "match finding.text:\n    case 'x': pass",
+        "def f(error: CNIError) -> None:\n    n, said = error.code, str(error)\n    return words.search(said)",
+        f"{CAUGHT}said = f'{{error}}, {{error.stderr}}'\n    x = words.search(said)",
+        f"{CAUGHT}said = str(error)\n    x = 'sysctl' in said",
     ],
 )
 def test_reading_it_is_noticed(source: str) -> None:

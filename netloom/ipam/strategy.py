@@ -246,5 +246,6 @@ def _early(
     oldest = longest_resting(pools, holdings, scope)
     if oldest is None or oldest.ready_in(now, cooldown) > 0:
         counted = usage(pools, holdings, scope, now, cooldown)
-        raise Exhausted(str(shortage(family, counted, oldest, now, cooldown)))
+        found = shortage(family, counted, oldest, now, cooldown)
+        raise Exhausted(found.text, found.next)
     return Allocation(oldest.ip, oldest.pool, oldest.rested(now))

@@ -36,14 +36,21 @@ class Shortage(Struct, frozen=True):
     ready_in: int | None
 
     def __str__(self) -> str:
+        return f"{self.text}; {self.next}"
+
+    @property
+    def text(self) -> str:
         full = ", ".join(
             f"{it.cidr} has {in_words(it.held - it.orphaned, it.resting, it.orphaned)}" for it in self.pools
         )
+        return f"no IPv{self.family} address is left: {full}"
+
+    @property
+    def next(self) -> str:
+        """What to do about it, or to wait for."""
         if self.ready_in is None:
-            remedy = "detach something, or give the network another pool"
-        else:
-            remedy = f"the next is ready in {self.ready_in} s"
-        return f"no IPv{self.family} address is left: {full}; {remedy}"
+            return "detach something, or give the network another pool"
+        return f"the next is ready in {self.ready_in} s"
 
 
 def usage(

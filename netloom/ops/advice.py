@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 
@@ -46,46 +45,21 @@ _ADVICE: dict[int, str] = {
     104: "detach it first with `netloom cni del`; `netloom ls --wide` shows where it is attached",
 }
 
-_NOTHING_TO_ADD = ""
-# Replaced by the complete command.
-_AS_ROOT = "run it as root"
-_LACKING = re.compile("remove the pool from the network")
-_ANOTHER_POOL = (
-    "detach a container, or add a pool to the network: `netloom status` shows how full the pools are, and "
-    "the complete command"
-)
-
-# Of each code, the first whose pattern the error's text matches.
-_CAUSES: dict[int, tuple[tuple[re.Pattern[str], str], ...]] = {
-    5: ((re.compile("removed or replaced"), _NOTHING_TO_ADD),),
-    11: (
-        (re.compile("root only"), _AS_ROOT),
-        (re.compile("was not asked"), _NOTHING_TO_ADD),
-        (
-            re.compile("cannot be reached"),
-            "start the agent with `netloom up`, and try again; `netloom status` shows whether one runs",
-        ),
-        (
-            re.compile("did not answer"),
-            "`netloom status` shows whether the agent is busy or stuck, and what to do about it",
-        ),
-        (re.compile("address is left.* is ready in"), f"wait until addresses have rested, {_ANOTHER_POOL}"),
-        (re.compile("address is left"), _ANOTHER_POOL),
-    ),
-    50: ((_LACKING, _NOTHING_TO_ADD),),
-    100: ((_LACKING, _NOTHING_TO_ADD),),
-    101: ((re.compile("detach (who|the container that) holds it"), _NOTHING_TO_ADD),),
-}
-_COMMAND = re.compile(r"`netloom[^`]*`")
+# Of these errors, the details say what is wrong. Those of all others are the next step.
+_ALSO_WITH_DETAILS = frozenset({2, 3, 102, 103, 104})
+# The agent answers root only, so another user's plugin is told to try again later.
+_TRY_AGAIN_LATER = 11
 
 
 def agent_advice(error: CNIError) -> str | None:
-    """Advice on an error of netloom's plugin; None for other errors, empty if the error says enough."""
+    """Returns the next step after an error of netloom's plugin, empty if the error names it itself.
+
+    None if the error is another plugin's, or has a code of the specification that says enough.
+    """
     if error.plugin != OWN_PLUGIN:
         return None
-    causes, said = _CAUSES.get(error.code, ()), str(error)
-    advice = next((advice for words, advice in causes if words.search(said)), _ADVICE.get(error.code))
-    commands = set(_COMMAND.findall(advice or ""))
-    if advice == _AS_ROOT:
+    if error.code == _TRY_AGAIN_LATER and os.geteuid() != 0:
         return as_root()
-    return _NOTHING_TO_ADD if commands and commands <= set(_COMMAND.findall(said)) else advice
+    if error.details and error.code not in _ALSO_WITH_DETAILS:
+        return ""
+    return _ADVICE.get(error.code)

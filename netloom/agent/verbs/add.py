@@ -38,7 +38,7 @@ async def add(node: Node, request: Request, netns: int | None, client: Client, t
     status = os.fstat(netns)
     wanted = wanted_of(request, network, (status.st_dev, status.st_ino), node.boot_id, host=node.host)
     if failure := node.journal_keeper.failure():
-        raise IOFailure(failure)
+        raise IOFailure("the attachment cannot be recorded", failure)
     node.networks.asked(request.network, network)
     failpoint("add.judged")
     timer.lap("judge")

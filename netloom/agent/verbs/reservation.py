@@ -130,7 +130,7 @@ def _attached(ledger: Ledger, wanted: Wanted, cookie: Callable[[], int]) -> tupl
     network, key = wanted.network, wanted.key
     lacking = wanted.host.lacks(network.pools, network.mtu)
     if lacking is not None:
-        raise KernelRefused(str(lacking))
+        raise KernelRefused(lacking.text, lacking.next)
     workload = network.arguments.workload
     named = next(it for number in count() if not ledger.has_link((it := names_of(key, number)).host_link))
     for ip in network.requested:

@@ -22,12 +22,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ...api.text import printable
 from ...ops.advice import require_root
 from ...ops.cni_environment import plugin_dirs
-from ...ops.connectivity.report import AS_ASKED, Connectivity, ProbeResult
+from ...ops.connectivity.report import Connectivity, ProbeResult
 from ..arguments import absolute, add_conf_dir, add_json, add_place, place_of
 from ..exit_status import DEADLINE, FAILED, SIGNALLED
 from ..failure import warn
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
     else:
-        _show(found)
+        _show(found, args.skip)
         _print_warnings(found)
     if not found.in_time:
         return DEADLINE
@@ -124,9 +124,9 @@ def bits(text: str) -> int:
     return rate
 
 
-def _show(found: Connectivity) -> None:
+def _show(found: Connectivity, skip: Collection[str]) -> None:
     """Prints a table, and below it the failed probes with their causes."""
-    shown = [it for it in found.checks if it.detail != AS_ASKED]
+    shown = [it for it in found.checks if it.result != "skipped" or it.what not in skip]
     say(*table([_row(it) for it in shown], _HEADER), "")
     for results in _by_cause(found):
         say(*map(printable, _explained(results)))

@@ -207,9 +207,6 @@ def _absence(it: Absence) -> list[str]:
     return lines if len(lines) > 1 else []
 
 
-_MOUNTED = "has it mounted at "
-
-
 def lines_of_inspection(it: Inspected) -> list[str]:
     facts = [
         ("pod", "/".join(filter(None, (it.workload.namespace, it.workload.pod)))),
@@ -277,8 +274,8 @@ def _netns(it: Netns) -> str:
 
 def _holder(it: Held) -> str:
     who = f"{it.name}[{it.process}]"
-    if it.how.startswith(_MOUNTED):
-        return f"a mount at {it.how.removeprefix(_MOUNTED)}, as {who} sees it"
+    if it.mounted:
+        return f"a mount at {it.mounted}, as {who} sees it"
     return f"{who}, which {it.how}"
 
 

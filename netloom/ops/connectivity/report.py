@@ -13,7 +13,6 @@ Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
 FAMILIES: tuple[Family, ...] = ("ipv4", "ipv6")
 # The detail of probes that --skip names.
-AS_ASKED = "as --skip says"
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):

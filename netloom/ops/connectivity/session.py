@@ -23,7 +23,7 @@ from .containers import Pair, remove_leaks
 from .endpoints import host_end
 from .expectations import Expectations, RateLimits, expectations_of
 from .probe import Key, Probe
-from .report import AS_ASKED, Connectivity, Failed, Left, Outcome, ProbeResult, Skipped, counted
+from .report import Connectivity, Failed, Left, Outcome, ProbeResult, Skipped, counted
 from .suite import PROBES, Testbed, probes
 from .tcp import CONTAINER_PORT, ProbedPort, RateLimit
 
@@ -32,6 +32,7 @@ _PATIENCE, _DOUBTFUL = 2.0, 1.0
 # After so many failures, a late answer is unlikely.
 _MANY = 3
 _NO_TIME = "no time left"
+_BY_OPTION = "as --skip says"
 _NO_CAUSE = Cause("", "", "")
 
 
@@ -46,7 +47,7 @@ def run_suite(
         tell(probe)
         left = deadline - time.monotonic()
         if probe.what in skip:
-            result = _result(probe, "skipped", detail=AS_ASKED)
+            result = _result(probe, "skipped", detail=_BY_OPTION)
         elif left <= 0:
             result, in_time = _result(probe, "skipped", detail=_NO_TIME), False
         elif (why := _unmet_need(probe, done)) is not None:

@@ -254,11 +254,15 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 class Holder(NamedTuple):
-    """A process that holds a namespace. `how` and `advice` are single lines; commands in them are quoted."""
+    """A process that holds a namespace. `how` and `advice` are single lines; commands in them are quoted.
+
+    `mounted` is where the process has it mounted, if it has.
+    """
 
     process: int
     how: str
     advice: str
+    mounted: str = ""
 
     def __str__(self) -> str:
         return f"{_shown_holder(self.process)} {self.how}"
@@ -281,8 +285,9 @@ def holders(inodes: set[int], deadline: float) -> dict[int, list[Holder]]:
             mount_namespaces.add(mounts)
             for link, place in _mounted(process, links):
                 advice = f"`nsenter --mount=/proc/{process}/ns/mnt umount {for_shell(place)}`"
-                how = f"has it mounted at {printable_line(place)}"
-                found[links[link]].append(Holder(process, how, advice))
+                mounted = printable_line(place)
+                how = f"has it mounted at {mounted}"
+                found[links[link]].append(Holder(process, how, advice, mounted))
     return found
 
 

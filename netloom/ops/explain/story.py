@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from ...api.catalogue import entry
 from ...api.findings import Finding
 from ...api.times import shown
-from ...cni import AttachmentKey, CNIError
+from ...cni import AttachmentKey
 from ...journal import Attachment, Ledger, search
 from ...kernel import KernelError, Namespace
 from ...networks.attachment import addresses_of
-from ..advice import OWN_PLUGIN, agent_advice
 from ..firewall.flows import around, flows_of
 from ..firewall.openings import findings_of as findings_of_firewalls
 from ..health.kernel import queued_dels
@@ -140,12 +139,11 @@ def _failures(operations: Sequence[Event], attached: set[AttachmentKey]) -> Iter
 def _failure(it: Event, key: str) -> Finding:
     by = f", asked by {it.caller}," if it.caller else ""
     text = f"{it.verb} of {key} at {shown(it.started)}{by} failed with code {it.code}: {it.error}"
-    advice = agent_advice(CNIError(it.error, code=it.code).at(plugin=OWN_PLUGIN))
     page = entry(it.code)
     return Finding(
         code="add-failed" if it.verb == "ADD" else "del-failed",
         text=text,
-        next=advice or ("read the agent's log" if page is None else page.remedy),
+        next="read the agent's log" if page is None else page.remedy,
         subject=key,
     )
 

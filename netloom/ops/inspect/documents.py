@@ -108,6 +108,7 @@ class Held(Struct, frozen=True):
     process: Annotated[int, Meta(description="its PID")]
     name: Annotated[str, Meta(description="its name in the kernel")]
     how: Annotated[str, Meta(description="how: it runs in it, has it open, or has it mounted")]
+    mounted: Annotated[str, Meta(description="where the process has it mounted; empty: nowhere")] = ""
 
 
 class Netns(Struct, frozen=True):

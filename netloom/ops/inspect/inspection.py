@@ -115,7 +115,7 @@ def _holders(inode: int) -> list[Held]:
     from ..doctor.services import holders
 
     found = holders({inode}, time.monotonic() + _PATIENCE)[inode]
-    return [Held(it.process, services.name(it.process), it.how) for it in found[:_MOST]]
+    return [Held(it.process, services.name(it.process), it.how, it.mounted) for it in found[:_MOST]]
 
 
 def _counters(row: Attachment, live: Live, host: Namespace, refused: int | None) -> Counters | None:
