@@ -92,5 +92,5 @@ def test_findings_are_seen() -> None:
     """That the rule above is about something."""
     found = homes()
     assert len(found) > 60
-    assert found["table-broken"] == {"ops/health/kernel.py"}
-    assert found["journal-gone"] == {"ops/health/node.py"}
+    assert found["table-broken"] == {"ops/findings/kernel.py"}
+    assert found["journal-gone"] == {"ops/findings/node.py"}

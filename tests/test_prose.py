@@ -127,7 +127,7 @@ CAUGHT = "try: pass\nexcept ValueError as error:\n    "
         "x = finding.text != EXHAUSTED",
         "x = _PATTERN.fullmatch(it.details)",
         "match finding.text:\n    case 'x': pass",
-        "def f(error: CNIError) -> None:\n    n, said = error.code, str(error)\n    return words.search(said)",
+        "def f(error: CNIError) -> None:\n    n, said = 1, str(error)\n    return words.search(said)",
         f"{CAUGHT}said = f'{{error}}, {{error.stderr}}'\n    x = words.search(said)",
         f"{CAUGHT}said = str(error)\n    x = 'sysctl' in said",
     ],

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..api.findings import Finding, Severity, any_error
-from ..ops.health import kernel as kernel_health
-from ..ops.health import node as node_health
-from ..ops.health.attachments import many_unwell
-from ..ops.health.node import not_answering, troubled, untrusted
+from ..ops.findings import kernel as kernel_findings
+from ..ops.findings import node as node_findings
+from ..ops.findings.attachments import many_unwell
+from ..ops.findings.node import not_answering, troubled, untrusted
 from ..ops.node import orphans
 from .settings import Settings
 
@@ -23,9 +23,9 @@ _SHOWN = 3
 
 
 def findings_of(node: Node) -> list[Finding]:
-    found = [of_failure(what, text, node.settings) for what, text in node.conditions.failures.items()]
+    found = failures_of(node)
     if node.journal.trouble:
-        found.append(node_health.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
+        found.append(node_findings.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
     found += node.conditions.findings()
     found += _of_attachments(node)
     unknown = {link: it.unknown for link, it in node.orphans.contents.items()}
@@ -36,15 +36,19 @@ def findings_of(node: Node) -> list[Finding]:
     ]
 
 
-def of_failure(what: str, text: str, settings: Settings) -> Finding:
+def failures_of(node: Node) -> list[Finding]:
+    return [_of_failure(what, text, node.settings) for what, text in node.conditions.failures.items()]
+
+
+def _of_failure(what: str, text: str, settings: Settings) -> Finding:
     """Returns the finding for a failure of the node, which has the name `what`."""
     match what:
         case "journal":
-            return node_health.wrong("journal-gone", text, settings.journal)
+            return node_findings.wrong("journal-gone", text, settings.journal)
         case "damage":
-            return node_health.wrong("journal-damaged", text, settings.journal)
+            return node_findings.wrong("journal-damaged", text, settings.journal)
         case "table":
-            return kernel_health.table_broken([text])
+            return kernel_findings.table_broken([text])
         case "socket":
             return not_answering("socket-unreachable", text, settings.socket)
         case "directory":

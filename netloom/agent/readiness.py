@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -21,13 +22,13 @@ from ..journal.errors import ReadOnly
 from ..journal.search import networks_attached
 from ..kernel import KernelError
 from ..networks.config import Network
-from ..ops.health import kernel as kernel_health
-from ..ops.health import networks
-from ..ops.health.node import Wrong, disk_full, is_full, wrong
-from ..ops.health.pools import exhausted, shortage_of
+from ..ops.findings import kernel as kernel_findings
+from ..ops.findings import networks
+from ..ops.findings.node import Wrong, disk_full, is_full, wrong
+from ..ops.findings.pools import exhausted, shortage_of
 from ..ops.node.install import receipt
 from ..ops.node.networks import FoundNetworks, Missing, copies, finding_of, missing
-from .findings import of_failure
+from .findings import failures_of
 from .liveness import stuck_finding
 from .locks import SingleFlight
 from .node import Node
@@ -79,19 +80,19 @@ class Judge:
         await node.journal_keeper.prove(_FRESH)
         node.journal_keeper.check()
         node.check_socket()
-        of_node = [of_failure(what, text, node.settings) for what, text in node.conditions.failures.items()]
-        of_node += await self._of_disk()
+        found_on_node = failures_of(node)
+        found_on_node += await self._of_disk()
         if not node.conditions.failure("table"):
-            of_node += await self._of_table()
+            found_on_node += await self._of_table()
         try:
             found = await self._found(_PATIENCE)
         except TimeoutError:
             directory = node.settings.conf_dir
             silent = networks.broken(directory, f"it cannot be read within {_PATIENCE:g} s")
-            return Readiness(of_node, {}, [silent])
+            return Readiness(found_on_node, {}, [silent])
         of_networks = await asyncio.to_thread(_of_networks, node, found)
         return Readiness(
-            of_node, of_networks, _of_files(node, found) if not of_networks else _of_broken(found)
+            found_on_node, of_networks, _of_files(node, found) if not of_networks else _of_broken(found)
         )
 
     async def _of_disk(self) -> list[Finding]:
@@ -111,10 +112,10 @@ class Judge:
             if await self._guards(_PATIENCE):
                 return []
         except KernelError as error:
-            return [kernel_health.silent(f"the nft table cannot be read: {error}")]
+            return [kernel_findings.silent(f"the nft table cannot be read: {error}")]
         except TimeoutError:
-            return [kernel_health.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
-        return [kernel_health.table_broken()]
+            return [kernel_findings.silent(f"the kernel has not answered for {_PATIENCE:g} s")]
+        return [kernel_findings.table_broken()]
 
 
 async def _of_journal(node: Node) -> list[Finding]:
@@ -143,7 +144,7 @@ def _of_networks(node: Node, found: FoundNetworks) -> dict[str, list[Finding]]:
         if it.network is None:
             judged[it.name] = [networks.broken(it.path, it.discreet, it.name)]
         else:
-            judged[it.name] = _of_network(node, it.name, it.path, it.network)
+            judged[it.name] = of_network(node, it.name, it.path, it.network, node.journal.survey)
     for lost in _missing(node, found):
         if lost.is_own:
             judged[lost.copy.name] = [finding_of(lost)]
@@ -160,25 +161,35 @@ def _missing(node: Node, found: FoundNetworks) -> list[Missing]:
     return list(missing(node.settings.conf_dir, kept, found, receipt(state_dir), attached))
 
 
-def _of_network(node: Node, name: str, path: str, network: Network) -> list[Finding]:
+def of_node(node: Node) -> list[Finding]:
+    """What is known to prevent every ADD. Waits for neither the disk nor the kernel."""
+    found = failures_of(node)
+    if node.journal.trouble:
+        found.append(wrong("journal-unwritable", node.journal.trouble, node.journal.path))
+    if is_full(node.settings.state_dir):
+        found.append(disk_full(node.settings.state_dir))
+    return found
+
+
+# Answers a question to the journal on the calling thread.
+AskJournal: TypeAlias = Callable[[Callable[[Ledger], Shortage | None]], Shortage | None]
+
+
+def of_network(node: Node, name: str, path: str, network: Network, ask: AskJournal) -> list[Finding]:
+    """What prevents ADDs to this network on a node that is well."""
     host = node.host
     lacking = host.lacks(network.pools, network.mtu)
-    if lacking is not None:
-        return [networks.host_lacks(name, lacking)]
-    blocked = node.conditions.blocking(pool.family for pool in network.pools)
-    if blocked:
-        return blocked
-
-    def judged(ledger: Ledger) -> Shortage | None:
-        return shortage_of(network, host, ledger)
-
+    found = [] if lacking is None else [networks.host_lacks(name, lacking)]
+    found += node.conditions.blocking(pool.family for pool in network.pools)
+    if found:
+        return found
     try:
-        found = node.journal.survey(judged)
+        shortage = ask(lambda ledger: shortage_of(network, host, ledger))
     except JournalError as error:
         return [wrong("journal-unreadable", str(error), node.journal.path)]
-    if found is None:
-        return []
-    return [exhausted(name, path, [pool.cidr for pool in network.pools], found)]
+    return (
+        [] if shortage is None else [exhausted(name, path, [pool.cidr for pool in network.pools], shortage)]
+    )
 
 
 def _is_name(name: str) -> bool:

@@ -5,10 +5,10 @@ addresses are held and which rest; nothing here does I/O, waits or keeps state. 
 transaction back, so an attachment gets either all of its addresses or none.
 """
 
+from .counting import PoolUsage, Shortage, count_free, free_addresses, usage, would_allocate
 from .holdings import FREE, HELD, Holdings, SqlHoldings
 from .pool import Pool, PoolConfig, parse_pools
 from .strategy import Allocation, Exhausted, Taken, allocate, requested_addresses
-from .usage import PoolUsage, Shortage, count_free, free_addresses, usage, would_allocate
 
 __all__ = [
     "Allocation", "Exhausted", "FREE", "HELD", "Holdings", "Pool", "PoolConfig", "PoolUsage", "Shortage",

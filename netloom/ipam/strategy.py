@@ -12,9 +12,9 @@ from ..cni import CNIError, InvalidConfig, InvalidEnvironment, TryAgainLater
 from ..cni.names import shortened
 from ..kernel.errors import InvalidObject
 from ..kernel.values import packed_cidr, shown_ip
+from .counting import shortage, usage
 from .holdings import HELD, Holdings, Resting, Vacancies, longest_resting, resting_since
 from .pool import Family, Pool, Strategy, by_family
-from .usage import shortage, usage
 
 _TRIES = 4
 

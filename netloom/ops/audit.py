@@ -34,10 +34,10 @@ from ..networks.attachment import planned_addresses, port_of, readable_plan
 from ..networks.features import ports
 from ..networks.modes import mode_names
 from ..networks.names import SCOPE
-from .health import attachments
-from .health import kernel as kernel_health
-from .health import pools as pools_health
-from .health.kernel import ADDRESSES, address_missing, is_local
+from .findings import attachments
+from .findings import kernel as kernel_findings
+from .findings import pools as pool_findings
+from .findings.kernel import ADDRESSES, address_missing, is_local
 from .node import orphans
 from .node import table_contents as contents
 from .node.host import diverted
@@ -171,7 +171,7 @@ def audit(
 def _table(host: Namespace) -> Iterable[Finding]:
     differences = table.TABLE.check(Scope(host))
     if differences:
-        yield kernel_health.table_broken(differences)
+        yield kernel_findings.table_broken(differences)
 
 
 def _own_addresses(ledger: Ledger, host: Namespace) -> Iterable[Finding]:
@@ -208,7 +208,7 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iter
         if number in held_by:
             held_by[number].add(ip)
         else:
-            yield pools_health.address_orphaned(ip)
+            yield pool_findings.address_orphaned(ip)
     for row in rows:
         plan = plans.get(row.id)
         led = () if plan is None else planned_addresses(row, plan)
@@ -261,7 +261,7 @@ def _pools(ledger: Ledger, pools: Sequence[Pool]) -> Iterable[Finding]:
                 continue
             free = count_free(pool, holdings, scope)
             if free + used.held + used.resting != used.capacity:
-                yield pools_health.miscounted(used.cidr, used.held, used.resting, used.capacity)
+                yield pool_findings.miscounted(used.cidr, used.held, used.resting, used.capacity)
 
 
 def _kernel(
@@ -290,7 +290,7 @@ def _kernel(
             for difference in (*known, *_differences(others, scope, outside, inside)):
                 yield _different(row, plan, difference)
         except KernelError as error:
-            yield kernel_health.silent(str(error), row.key)
+            yield kernel_findings.silent(str(error), row.key)
         finally:
             if namespace is not None:
                 namespace.close()

@@ -6,7 +6,7 @@ import pytest
 
 from netloom.ipam import PoolConfig, parse_pools
 from netloom.kernel.values import packed_network
-from netloom.ops.health.pools import HostNetwork, host_networks, overlap_warnings
+from netloom.ops.findings.pools import HostNetwork, host_networks, overlap_warnings
 
 from ..fixtures.machine import Machine
 from ..fixtures.node import Node

@@ -16,15 +16,15 @@ pytestmark = pytest.mark.unit
 FINDINGS = [code for code, entry in ENTRIES.items() if entry.area == "finding"]
 # Those of `netloom status`, which the first check of `netloom doctor` has, too.
 OF_STATUS = (
-    "ops/health/pools.py:clashes",
-    "ops/health/pools.py:overlaps",
+    "ops/findings/pools.py:clashes",
+    "ops/findings/pools.py:overlaps",
     "ops/node/orphans.py",
     "agent/reconcile/node_objects.py",
-    "ops/health/node.py:address_missing",
+    "ops/findings/node.py:address_missing",
     "agent/http/pages.py",
     "agent/findings.py",
     "ops/control/presence.py",
-    *(f"ops/health/networks.py:{it}" for it in ("of_first_file", "of_files_before", "of_same_name")),
+    *(f"ops/findings/networks.py:{it}" for it in ("of_first_file", "of_files_before", "of_same_name")),
     "ops/status/findings.py",
     "ops/runtimes/plugin_places.py",
 )

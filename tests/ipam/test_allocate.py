@@ -193,7 +193,7 @@ class TestExhaustion:
         book.release(every(pools[0])[4:], at=NOW - 6)
         with pytest.raises(Exhausted) as exhausted:
             book.attach(pools)
-        assert exhausted.value.msg == (
+        assert exhausted.value.reason == (
             "no IPv4 address is left: 10.1.0.0/29 has 4 held and 2 resting, "
             "10.2.0.0/31 has 2 held and 0 resting; the next is ready in 7 s"
         )

@@ -228,7 +228,7 @@ def test_over_a_whole_life_no_address_is_given_twice_or_too_early_or_refused_wit
                 found = book.attach(pools, now=now, identity=("shop", "web"))
             except Exhausted as exhausted:
                 assert not possible
-                assert str(reason) == exhausted.msg
+                assert str(reason) == exhausted.reason
                 assert book.rows() == before
             else:
                 assert possible

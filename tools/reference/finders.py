@@ -20,7 +20,7 @@ NETLOOM = Path(__file__).resolve().parent.parent.parent / "netloom"
 # Numbers are CNI's, and may also occur with other meanings.
 _CODES = [code for code, entry in ENTRIES.items() if entry.area != "cni"]
 _AGENT, _ATTACHMENTS, _KERNEL, _NETWORKS, _POOLS = (
-    f"ops/health/{it}.py" for it in ("node", "attachments", "kernel", "networks", "pools")
+    f"ops/findings/{it}.py" for it in ("node", "attachments", "kernel", "networks", "pools")
 )
 _FIREWALLS = "ops/firewall/openings.py"
 _MISSING_FILES = "ops/node/networks.py"
@@ -72,7 +72,7 @@ SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "/livez": ("agent/liveness.py",),
     "/readyz": (
         "agent/readiness.py",
-        "ops/health/node.py:disk_full",
+        "ops/findings/node.py:disk_full",
         *(f"{_AGENT}:{it}" for it in ("troubled", "untrusted")),
         *(f"{_KERNEL}:{it}" for it in ("table_broken", "silent", "forwarding_off", "object_missing")),
         *(f"{_POOLS}:{it}" for it in ("exhausted",)),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...journal import JournalError
 from ...journal.search import networks_attached
-from ...ops.health.pools import clashes
+from ...ops.findings.pools import clashes
 from ...ops.node.install import READABLE, put_new, receipt
 from ...ops.node.networks import (
     Copy,

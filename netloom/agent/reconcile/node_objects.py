@@ -19,7 +19,7 @@ from ...networks.host import FORWARDING, Host
 from ...networks.modes import known_modes
 from ...networks.modes.base import NodeObject
 from ...networks.names import PREFIX
-from ...ops.health.kernel import ADDRESSES, address_missing, forwarding_off, is_local, object_missing
+from ...ops.findings.kernel import ADDRESSES, address_missing, forwarding_off, is_local, object_missing
 from ..conditions import Condition
 from ..node import Node
 

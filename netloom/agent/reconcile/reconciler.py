@@ -21,7 +21,7 @@ from ...kernel.netlink import link, route
 from ...kernel.objects.route import PROTOCOL
 from ...networks import names, table
 from ...networks.attachment import readable_plan
-from ...ops.health import attachments
+from ...ops.findings import attachments
 from ...ops.node import table_contents as contents
 from ...ops.node.namespaces import is_another, leads_there, namespace_of, show_life
 from ..host_view import ask_kernel

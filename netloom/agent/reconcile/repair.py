@@ -18,7 +18,7 @@ from ...kernel import Difference, KernelError, Namespace, Neighbour, NftChain, N
 from ...networks import table
 from ...networks.attachment import planned_addresses
 from ...networks.modes import UnknownMode, mode_named
-from ...ops.health import attachments
+from ...ops.findings import attachments
 from ...ops.node.host import diverted
 from ..host_view import ask_kernel
 from ..node import Node

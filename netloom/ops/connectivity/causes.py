@@ -18,6 +18,7 @@ from ...kernel.netfilter.packet import DNAT, ICMP, ICMPV6, LOCAL, SNAT, TCP, UNI
 from ...kernel.netlink import nftables
 from ...networks.table import TABLE
 from ..doctor.services import legacy_findings
+from ..findings.kernel import forwarding_off, mtu_mismatch, table_broken
 from ..firewall.flows import (
     BETWEEN,
     CONTAINERS,
@@ -35,7 +36,6 @@ from ..firewall.flows import (
     neighbours_of,
 )
 from ..firewall.openings import findings_of, judge
-from ..health.kernel import forwarding_off, mtu_mismatch, table_broken
 from .endpoints import End, RouteTaken, mtu_of, way_out, way_to
 from .namespaces import run_inside
 from .ping import NARROW

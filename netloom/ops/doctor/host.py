@@ -22,8 +22,8 @@ from ...kernel.features import Availability, probe
 from ...kernel.netlink import link, route
 from ...kernel.uplink import Uplink
 from ...kernel.values import packed_network
-from ..health.kernel import forwarding_off, mtu_mismatch
-from ..health.node import disk_full
+from ..findings.kernel import forwarding_off, mtu_mismatch
+from ..findings.node import disk_full
 from ..journals.reading import journal_path
 from ..node.host import FAR_AWAY, FILTERED, way
 from ..node.namespaces import boot_id

@@ -17,8 +17,8 @@ from ...kernel import Address, KernelError, Namespace, Plan
 from ...kernel.errors import ABSENT, Refused
 from ...kernel.netlink import address, link
 from ..audit import audit
+from ..findings.attachments import foreign_address
 from ..firewall.openings import CODE as FOREIGN_DROP
-from ..health.attachments import foreign_address
 from ..inspect.attachment_state import advise_new_links, advise_up, without_stale
 from ..inspect.listing import queued
 from ..node import orphans

@@ -9,7 +9,7 @@ from ...api.findings import Finding
 from ...api.paths import DEFAULT_PLUGIN_DIR, Place, receipt_of
 from ...cni import CNIError, NetworkConfig, load_networks
 from ...kernel import Namespace
-from ..health import networks as networks_health
+from ..findings import networks as network_findings
 from ..install.plugins import is_foreign
 from ..node.install import (
     PLUGIN,
@@ -177,11 +177,11 @@ def check_networks(context: Context) -> Iterator[Finding]:
     ours = sorted(it.path for it in loaded if plugin_of(it.network) is not None)
     if not ours:
         return
-    yield from networks_health.of_first_file(directory, reported)
-    yield from networks_health.of_later_files(directory, reported)
+    yield from network_findings.of_first_file(directory, reported)
+    yield from network_findings.of_later_files(directory, reported)
     others = {it.path: it.network for it in loaded if it.path not in ours and not _is_own(it.network)}
-    yield from networks_health.of_files_before(ours[0])
-    before = networks_health.files_before(ours[0])
+    yield from network_findings.of_files_before(ours[0])
+    before = network_findings.files_before(ours[0])
     for path, network in others.items():
         if path not in before:
             yield Finding(
@@ -193,7 +193,7 @@ def check_networks(context: Context) -> Iterator[Finding]:
             )
     names = {it.path: it.network.name for it in loaded}
     own = {names[path] for path in ours}
-    yield from networks_health.of_same_name({path: name for path, name in names.items() if name in own})
+    yield from network_findings.of_same_name({path: name for path, name in names.items() if name in own})
     for it in context.networks:
         for text in misspellings(it.config).values():
             yield Finding(

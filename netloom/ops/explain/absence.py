@@ -23,9 +23,9 @@ from ...kernel.values import shown_ip
 from ...networks.names import host_link_of, names_of
 from ..cni_environment import container_id
 from ..doctor.runtimes import elsewhere, of_runtimes
-from ..health import networks as networks_health
-from ..health.networks import none_configured
-from ..health.node import not_answering
+from ..findings import networks as network_findings
+from ..findings.networks import none_configured
+from ..findings.node import not_answering
 from ..node.namespaces import last_sign
 from ..node.orphans import findings_of, in_order, orphans_at
 from ..runtimes import plugin_places
@@ -96,7 +96,7 @@ def _configurations(directory: str) -> list[Configuration]:
 
 def _configuration(path: str) -> Configuration:
     try:
-        network = networks_health.load(path)
+        network = network_findings.load(path)
     except CNIError as error:
         return Configuration(path, "", [], False, str(error))
     types = [plugin.type for plugin in network.plugins]
@@ -180,9 +180,9 @@ def _of_files(directory: str, files: Sequence[Configuration]) -> Iterable[Findin
     if not ours:
         yield none_configured(directory)
     elif files[0].error:
-        yield from networks_health.of_first_file(directory)
+        yield from network_findings.of_first_file(directory)
     elif files[0] not in ours:
-        yield from networks_health.of_files_before(ours[0].path)
+        yield from network_findings.of_files_before(ours[0].path)
 
 
 def explain_orphan(

@@ -11,9 +11,9 @@ from ...cni import AttachmentKey
 from ...journal import Attachment, Ledger, search
 from ...kernel import KernelError, Namespace
 from ...networks.attachment import addresses_of
+from ..findings.kernel import queued_dels
 from ..firewall.flows import around, flows_of
 from ..firewall.openings import findings_of as findings_of_firewalls
-from ..health.kernel import queued_dels
 from ..inspect.attachment_state import (
     Live,
     findings_of,

@@ -33,8 +33,8 @@ from ...kernel.objects.nft import OWNER
 from ...networks import table
 from ...networks.attachment import planned_addresses, readable_plan
 from ...networks.names import queue_of
-from ..health import attachments
-from ..health import kernel as kernel_health
+from ..findings import attachments
+from ..findings import kernel as kernel_findings
 from ..node.host import Diverted, diverted
 from ..node.namespaces import namespace_of
 from .documents import Counters, Direction, ObjectState, Presence
@@ -228,7 +228,7 @@ def findings_of_table(host: Namespace) -> list[Finding]:
     if comment.startswith(OWNER) and comment != of.comment:
         return []
     differences = of.check(Scope(host))
-    return [kernel_health.table_broken(differences)] if differences else []
+    return [kernel_findings.table_broken(differences)] if differences else []
 
 
 def _presence(row: Attachment, found: Namespace | None) -> Presence:
@@ -285,7 +285,7 @@ def _of_objects(
     if different:
         yield attachments.changed(row.key, Plan.decode(row.plan), different)
     if unknown:
-        yield kernel_health.silent("; ".join(unknown), row.key)
+        yield kernel_findings.silent("; ".join(unknown), row.key)
 
 
 def for_a_new_link(it: Finding) -> Finding:

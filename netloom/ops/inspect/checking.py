@@ -30,7 +30,7 @@ from ..control.asking import ask
 from ..control.process import holder
 from ..errors import OperationFailed
 from ..explain.names import rows_of
-from ..health.attachments import foreign_address
+from ..findings.attachments import foreign_address
 from ..journals.reading import copy_of_journal, reading
 from ..node import table_contents as contents
 from ..node.namespaces import namespace_of

@@ -12,7 +12,7 @@ from ...kernel import KernelError, Namespace
 from ...kernel.values import shown_ip
 from ...networks.host import Host, Lack
 from ..errors import OperationFailed, UsageError
-from ..health import pools as pools_health
+from ..findings import pools as pool_findings
 from ..node.host import read_host
 from ..node.install import NotBuilt, shipped_plugin
 from ..node.table_contents import CODE as ANOTHER
@@ -101,7 +101,7 @@ def usable_default_pools(mtu: int | None, *, force: bool) -> tuple[str, ...]:
     A free range, if there is one, replaces a default that overlaps a network of the host; not with `force`.
     """
     pools = DEFAULT_POOLS if lack_of(DEFAULT_POOLS, mtu) is None else DEFAULT_POOLS[:1]
-    networks = [] if force else pools_health.host_networks()
+    networks = [] if force else pool_findings.host_networks()
     connected = [it for it in networks if it.is_near]
     if not any(it.overlaps(pool) for it in connected for pool in _parsed(pools)):
         return pools
@@ -127,14 +127,14 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
             code="host-lacks",
             kind="configuration",
         )
-    networks = pools_health.host_networks()
+    networks = pool_findings.host_networks()
     connected = [it for it in networks if it.is_near]
     found = [pool for pool in _parsed(decision.new) if any(it.overlaps(pool) for it in connected)]
     if found:
         fitting = _fitting(decision.values.pools or (), networks)
         such = f"such as `netloom up {_options(fitting)}`" if fitting else "with `netloom up --pool CIDR`"
         raise OperationFailed(
-            "; ".join(it.text for it in pools_health.overlaps(found, connected)),
+            "; ".join(it.text for it in pool_findings.overlaps(found, connected)),
             f"choose another pool, {such}; if these addresses are reserved for containers there, use "
             f"`netloom up {_options(decision.values.pools or ())} --force`",
             code="pool-overlap",
@@ -142,7 +142,7 @@ def require_pools_fit(decision: Decision, mtu: int | None) -> None:
         )
 
 
-def _fitting(cidrs: Iterable[str], networks: Sequence[pools_health.HostNetwork]) -> list[str]:
+def _fitting(cidrs: Iterable[str], networks: Sequence[pool_findings.HostNetwork]) -> list[str]:
     """These pools, with a free private range of its size for each that overlaps a network of the host.
 
     Empty if there is no free range for one of them.
@@ -161,7 +161,9 @@ def _fitting(cidrs: Iterable[str], networks: Sequence[pools_health.HostNetwork])
     return fitting
 
 
-def _free(pool: Pool, networks: Sequence[pools_health.HostNetwork], others: Sequence[Pool]) -> Iterator[Pool]:
+def _free(
+    pool: Pool, networks: Sequence[pool_findings.HostNetwork], others: Sequence[Pool]
+) -> Iterator[Pool]:
     """Free private ranges of a pool's size, beginning with the default pool."""
     default = next(it for it in _parsed(DEFAULT_POOLS) if it.family == pool.family)
     ips: list[int] = []

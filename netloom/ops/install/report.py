@@ -13,8 +13,8 @@ from ...api.paths import DEFAULT_SOCKET, default_socket
 from ...cni.versions import parse
 from ..doctor.runtimes import of_runtimes
 from ..errors import OperationFailed
-from ..health import networks as networks_health
-from ..health import pools as pools_health
+from ..findings import networks as network_findings
+from ..findings import pools as pool_findings
 from ..journals.reading import networks_attached_of
 from ..node.install import Put
 from ..node.networks import NodeNetwork, node_networks
@@ -151,8 +151,8 @@ def _of_agent(options: NodeOptions, agent: AgentPart) -> list[str]:
 
 
 def _of_order(path: str) -> list[str]:
-    blocking = list(networks_health.of_first_file(os.path.dirname(path)))
-    return [f"{it.text}; {it.next}" for it in blocking or networks_health.of_files_before(path)]
+    blocking = list(network_findings.of_first_file(os.path.dirname(path)))
+    return [f"{it.text}; {it.next}" for it in blocking or network_findings.of_files_before(path)]
 
 
 def _of_version(options: NodeOptions, wrote: Decision) -> list[str]:
@@ -234,4 +234,4 @@ def _of_name(options: NodeOptions, wrote: Decision) -> list[str]:
 
 def _of_pools(written: Iterable[NodeNetwork]) -> list[str]:
     pools = [pool for it in written if it.network for pool in it.network.pools]
-    return pools_health.overlap_warnings(pools, pools_health.host_networks())
+    return pool_findings.overlap_warnings(pools, pool_findings.host_networks())

@@ -18,9 +18,9 @@ from ...networks.host import Lack
 from ...networks.names import EDITION
 from ..control.presence import Presence, mount_point
 from ..errors import OperationFailed
-from ..health import networks
-from ..health.node import Wrong, disk_full, is_full, not_answering, troubled, untrusted, wrong
-from ..health.pools import exhausted, nearly_exhausted
+from ..findings import networks
+from ..findings.node import Wrong, disk_full, is_full, not_answering, troubled, untrusted, wrong
+from ..findings.pools import exhausted, nearly_exhausted
 from ..journals.reading import journal_path, ledger
 from .document import NetworkStatus, PoolStatus, UnreadableNetwork
 
@@ -232,7 +232,7 @@ def used_by_family(pools: Iterable[PoolStatus]) -> list[list[tuple[str, int, int
 def of_intents(count: int, directory: str, has_agent: bool) -> Iterator[Finding]:
     """Reports queued DELs. Under an agent, they are those that it could not do; its log says why."""
     if count:
-        from ..health.kernel import queued_dels
+        from ..findings.kernel import queued_dels
 
         yield queued_dels(count, directory, has_agent=has_agent)
 

@@ -21,8 +21,8 @@ from ...kernel.values import shown_ip
 from ...networks.config import Network
 from ...networks.host import Host
 from ...networks.names import SCOPE
-from ..health.networks import broken as network_broken
-from ..health.pools import address_orphaned, exhausted, miscounted, nearly_exhausted, shortage_of
+from ..findings.networks import broken as network_broken
+from ..findings.pools import address_orphaned, exhausted, miscounted, nearly_exhausted, shortage_of
 from ..journals.reading import ledger
 from ..node.host import read_host
 from ..node.install import receipt

@@ -24,9 +24,9 @@ from ...networks.host import Host
 from ..control.presence import presence
 from ..control.process import Running, require_same_state
 from ..errors import OperationFailed
-from ..health import networks as networks_health
-from ..health import pools as pools_health
-from ..health.node import full_disk_text, is_full
+from ..findings import networks as network_findings
+from ..findings import pools as pool_findings
+from ..findings.node import full_disk_text, is_full
 from ..journals.reading import findings_of_own_table, has_links, journal_path, ledger
 from ..node.host import read_host
 from ..node.install import receipt
@@ -89,7 +89,7 @@ def report(place: Place) -> Status:
     of_owner = [] if agent else list(_of_owner(place.state_dir))
     needed = [found.advice] if not of_loss or found.process is not None else []
     advice = of_owner[0].next if of_owner else "; then ".join(filter(None, [*needed, of_loss]))
-    overlaps = pools_health.overlaps(pools, pools_health.host_networks())
+    overlaps = pool_findings.overlaps(pools, pool_findings.host_networks())
     intents = len(waiting(intents_of(place.socket)))
     all_found = findings.in_order(
         [
@@ -188,7 +188,7 @@ def _orphans(host: Namespace, known: Ledger) -> Mapping[str, frozenset[bytes]]:
 
 def _clashes(known: Ledger, host: Host) -> list[Finding]:
     """A running agent would report them itself."""
-    from ..health.pools import clashes
+    from ..findings.pools import clashes
 
     return clashes(known, host)
 
@@ -246,10 +246,10 @@ def _of_files(place: Place, ours: Mapping[str, str], unreadable: Collection[str]
     """Reports what keeps runtimes from the networks. Without a network of netloom, it reports nothing."""
     if not ours and not unreadable:
         return
-    yield from networks_health.of_first_file(place.conf_dir, unreadable)
+    yield from network_findings.of_first_file(place.conf_dir, unreadable)
     if ours:
-        yield from networks_health.of_files_before(min(ours))
-        yield from networks_health.of_same_name(ours)
+        yield from network_findings.of_files_before(min(ours))
+        yield from network_findings.of_same_name(ours)
     # With a plugin directory given, other places do not matter.
     if place.plugin_dir is None:
         yield from plugin_places.of_installed(place.state_dir)

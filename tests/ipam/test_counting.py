@@ -73,7 +73,7 @@ def test_what_would_fail_says_what_the_add_says(book: Book) -> None:
     book.release(every(pools[1])[2:], at=NOW - 3)
     with pytest.raises(Exhausted) as exhausted:
         book.attach(pools)
-    assert str(would_allocate(pools, book.holdings, "net", NOW, COOLDOWN)) == exhausted.value.msg
+    assert str(would_allocate(pools, book.holdings, "net", NOW, COOLDOWN)) == exhausted.value.reason
     assert would_allocate(pools, book.holdings, "net", NOW + 10, COOLDOWN) is None
 
 
