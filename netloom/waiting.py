@@ -1,7 +1,9 @@
-"""Awaiting a future of another thread."""
+"""Waits that layers share: for another thread's future, and for a lock on a file or directory."""
 
 from __future__ import annotations
 
+import fcntl
+import time
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -24,3 +26,20 @@ async def until_done(answer: Future[Any]) -> None:
 
     answer.add_done_callback(wake)
     await answered
+
+
+# Between two attempts to lock.
+_PAUSE = 0.02
+
+
+def lock_exclusively(descriptor: int, timeout: float) -> None:
+    """Locks an open file or directory until it is closed. Raises `TimeoutError`."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            time.sleep(_PAUSE)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
-from ..api.paths import DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
+from ..api.paths import DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, journal_of
 from .terminal.output import OutputFailed, ReaderGone, say
 from .tree import TREE, Group, resolve
 
@@ -216,7 +216,7 @@ def _rows(given: Given, query: str) -> list[tuple[Any, ...]]:
     from urllib.parse import quote
 
     state_dir = given.get("state_dir") or os.environ.get("NETLOOM_STATE_DIR") or DEFAULT_STATE_DIR
-    file = os.path.abspath(os.path.join(state_dir, "journal.db"))
+    file = os.path.abspath(journal_of(state_dir))
     if not os.path.isfile(file):  # opening a FIFO would block
         return []
     path = quote(file)

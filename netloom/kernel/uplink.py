@@ -99,7 +99,7 @@ _EVERY_TABLE = 0
 # Entries that a machine answered for at some time, or that an operator set.
 _ANSWERED = neighbour.REACHABLE | neighbour.STALE | neighbour.DELAY | neighbour.PROBE | neighbour.PERMANENT
 
-Role: TypeAlias = Literal["gateway", "neighbour", "resolver", "routed"]
+Role: TypeAlias = Literal["gateway", "neighbour", "resolver", "remote"]
 
 
 class Machine(Struct, frozen=True):
@@ -147,7 +147,7 @@ def _routed(namespace: Namespace, family: int, index: int) -> Iterator[tuple[byt
             if hop.gateway is not None:
                 yield hop.gateway, "gateway", hop.index or 0
             elif found.prefix == len(found.destination) * 8:
-                yield found.destination, "routed", hop.index or 0
+                yield found.destination, "remote", hop.index or 0
 
 
 def _next_hops(namespace: Namespace) -> list[route.NextHop]:

@@ -20,7 +20,7 @@ _WORDS = {
     "gateway": "the host's gateway on {link}",
     "resolver": "the host's DNS server on {link}",
     "neighbour": "a machine on {link}",
-    "routed": "a machine on {link}, by a host route,",
+    "remote": "a machine on {link}, by a host route,",
 }
 
 

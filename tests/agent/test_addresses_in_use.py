@@ -94,7 +94,7 @@ NEIGHBOURS = {
 def test_a_machine_is_known(beside: Node, which: str) -> None:
     ip(beside, NEIGHBOURS[which])
     by_route = which == "with a route of its own"
-    assert {role for role, _ in known(beside).values()} == {"routed" if by_route else "neighbour"}
+    assert {role for role, _ in known(beside).values()} == {"remote" if by_route else "neighbour"}
 
 
 def test_one_that_nobody_answered_for_is_not_known(beside: Node) -> None:

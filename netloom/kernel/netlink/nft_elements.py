@@ -127,21 +127,30 @@ def read_elements(
     of = read_set(connection, family, table, name)
     if of is None or of.key is None or of.interval or (of.is_map and of.value is None and not of.verdicts):
         return None
-    question = element_list(family, table, name)
+    listed = _listed(connection, family, table, name)
+    if listed is None:
+        return None
     found: dict[tuple[str, ...], Element] = {}
+    for parts in listed:
+        key, data = parts.nested(_ELEMENT_KEY), parts.nested(_ELEMENT_DATA)
+        if key is not None:
+            found[show(of.key, key.raw(_VALUE) or b"")] = _NO_DATA if data is None else _decoded(data, of)
+    return found
+
+
+def _listed(connection: NetlinkConnection, family: str, table: str, name: str) -> list[Attributes] | None:
+    """The elements of a set; None if there is no such set."""
     try:
-        listed = connection.dump(GET_ELEMENT, question)
+        listed = connection.dump(GET_ELEMENT, element_list(family, table, name))
     except Refused as refused:
         if refused.errno == errno.ENOENT:
             return None
         raise
-    for payload in listed:
-        for _, element in each(Attributes(payload[4:]).raw(LIST_ELEMENTS) or b""):
-            parts = Attributes(element)
-            key, data = parts.nested(_ELEMENT_KEY), parts.nested(_ELEMENT_DATA)
-            if key is not None:
-                found[show(of.key, key.raw(_VALUE) or b"")] = _NO_DATA if data is None else _decoded(data, of)
-    return found
+    return [
+        Attributes(element)
+        for payload in listed
+        for _, element in each(Attributes(payload[4:]).raw(LIST_ELEMENTS) or b"")
+    ]
 
 
 class Counted(Record, frozen=True):
@@ -159,25 +168,20 @@ def read_counted(
     of = read_set(connection, family, table, name)
     if of is None or of.key is None or of.interval:
         return None
+    listed = _listed(connection, family, table, name)
+    if listed is None:
+        return None
     found: dict[tuple[str, ...], Counted] = {}
-    try:
-        listed = connection.dump(GET_ELEMENT, element_list(family, table, name))
-    except Refused as refused:
-        if refused.errno == errno.ENOENT:
-            return None
-        raise
-    for payload in listed:
-        for _, element in each(Attributes(payload[4:]).raw(LIST_ELEMENTS) or b""):
-            parts = Attributes(element)
-            key, expression = parts.nested(_ELEMENT_KEY), parts.nested(_ELEMENT_EXPRESSION)
-            if key is None or expression is None or expression.text(_EXPRESSION_NAME) != "counter":
-                continue
-            counter = expression.nested(_EXPRESSION_DATA) or Attributes(b"")
-            found[show(of.key, key.raw(_VALUE) or b"")] = Counted(
-                packets=_long(counter, _COUNTER_PACKETS),
-                bytes=_long(counter, _COUNTER_BYTES),
-                expires=_long(parts, _ELEMENT_EXPIRATION),
-            )
+    for parts in listed:
+        key, expression = parts.nested(_ELEMENT_KEY), parts.nested(_ELEMENT_EXPRESSION)
+        if key is None or expression is None or expression.text(_EXPRESSION_NAME) != "counter":
+            continue
+        counter = expression.nested(_EXPRESSION_DATA) or Attributes(b"")
+        found[show(of.key, key.raw(_VALUE) or b"")] = Counted(
+            packets=_long(counter, _COUNTER_PACKETS),
+            bytes=_long(counter, _COUNTER_BYTES),
+            expires=_long(parts, _ELEMENT_EXPIRATION),
+        )
     return found
 
 

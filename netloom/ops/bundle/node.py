@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ...api.paths import Place
 from ...cni.files import read_document
 from ...cni.load import LISTS, SINGLE_PLUGINS
 from ...journal import JournalError
@@ -216,8 +217,9 @@ _JOURNALCTL_PATIENCE = 10.0
 
 def logs(asked: Asked) -> Iterator[Found]:
     found = 0
-    for name in ("agent.log", "agent.log.1"):
-        path = os.path.join(asked.state_dir, name)
+    place = Place(asked.state_dir, asked.socket)
+    for path in (place.log, place.earlier_log):
+        name = os.path.basename(path)
         try:
             text, cut = _tail(path)
         except FileNotFoundError:
@@ -232,7 +234,9 @@ def logs(asked: Asked) -> Iterator[Found]:
         yield kept
     elif not found:
         yield MissingMember(
-            "log/agent.log", _ABOUT_LOG, f"there is no log in {asked.state_dir} or in systemd"
+            f"log/{os.path.basename(place.log)}",
+            _ABOUT_LOG,
+            f"there is no log in {asked.state_dir} or in systemd",
         )
 
 

@@ -13,12 +13,12 @@ import fcntl
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from ...kernel import InvalidNamespace, KernelError, Namespace
+from ...waiting import lock_exclusively
 
 T = TypeVar("T")
 
@@ -138,17 +138,10 @@ def _undisturbed() -> Iterator[None]:
     except OSError as cause:
         raise KernelError(f"cannot use {DIRECTORY}: {cause.strerror}", errno=cause.errno or 0) from None
     try:
-        deadline = time.monotonic() + _LOCK_PATIENCE
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise KernelError(
-                        f"another process has locked {DIRECTORY} for {_LOCK_PATIENCE:g} s"
-                    ) from None
-                time.sleep(_LOOK_EVERY)
+        try:
+            lock_exclusively(lock, _LOCK_PATIENCE)
+        except TimeoutError:
+            raise KernelError(f"another process has locked {DIRECTORY} for {_LOCK_PATIENCE:g} s") from None
         _share()
         yield
     finally:

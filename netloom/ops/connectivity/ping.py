@@ -116,7 +116,7 @@ class Echo:
         kind, _ = _KINDS[self._family]
         plain = _HEADER.pack(kind, 0, 0, self._number, self._sequence) + content
         # The kernel computes that of IPv6.
-        total = _checksum(plain) if self._family == "ipv4" else 0
+        total = checksum(plain) if self._family == "ipv4" else 0
         return _HEADER.pack(kind, 0, total, self._number, self._sequence) + content
 
     def _is_answer(self, packet: bytes, content: bytes) -> bool:
@@ -144,7 +144,8 @@ def reaches(namespace: Namespace, family: Family, target: str, patience: float) 
     return True
 
 
-def _checksum(data: bytes) -> int:
+def checksum(data: bytes) -> int:
+    """The checksum of the Internet protocols (RFC 1071)."""
     data += bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...kernel.values import packed_ip, shown_ip
 from .endpoints import NUMBERS, End
 from .namespaces import socket_in
-from .ping import path_mtu_of, ping
+from .ping import checksum, path_mtu_of, ping
 from .report import Failed, Family, Skipped, refused
 from .tcp import CONTAINER_PORT, TcpListener, exchange
 
@@ -211,20 +211,12 @@ def _packet(source: str, target: str, port: int, content: bytes) -> bytes:
     size = _UDP.size + len(content)
     pseudo = addresses + struct.pack("!II", size, socket.IPPROTO_UDP)
     body = _UDP.pack(40000, port, size, 0) + content
-    body = _UDP.pack(40000, port, size, _checksum(pseudo + body) or 0xFFFF) + content
+    body = _UDP.pack(40000, port, size, checksum(pseudo + body) or 0xFFFF) + content
     if len(addresses) == 8:
         head = _IPV4.pack(
             0x45, 0, _IPV4.size + size, 0, 0, 64, socket.IPPROTO_UDP, 0, addresses[:4], addresses[4:]
         )
-        head = head[:10] + struct.pack("!H", _checksum(head)) + head[12:]
+        head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
     else:
         head = _IPV6.pack(6 << 28, size, socket.IPPROTO_UDP, 64, addresses[:16], addresses[16:])
     return head + body
-
-
-def _checksum(data: bytes) -> int:
-    data += bytes(len(data) % 2)
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF

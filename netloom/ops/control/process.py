@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
@@ -16,6 +15,7 @@ from ...api.paths import Place
 from ...api.protocol import Info
 from ...cni.files import is_same_path
 from ...journal.lock import holder as holder_of
+from ...waiting import lock_exclusively
 from ..errors import OperationFailed
 
 # Longer than a healthy agent ever needs for an answer.
@@ -44,21 +44,16 @@ def undisturbed(place: Place, timeout: float) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError):
         yield
         return
-    deadline = time.monotonic() + timeout
     try:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise OperationFailed(
-                        "another `netloom up` or `netloom down` is running; nothing was done",
-                        "wait until it ends, and try again",
-                        code="others-at-work",
-                        kind="deadline",
-                    ) from None
-                time.sleep(_LOOK_EVERY)
+        try:
+            lock_exclusively(lock, timeout)
+        except TimeoutError:
+            raise OperationFailed(
+                "another `netloom up` or `netloom down` is running; nothing was done",
+                "wait until it ends, and try again",
+                code="others-at-work",
+                kind="deadline",
+            ) from None
         yield
     finally:
         os.close(lock)

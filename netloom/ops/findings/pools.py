@@ -108,7 +108,7 @@ def clashes(ledger: Ledger, host: Host) -> list[Finding]:
     for ip, number in ledger.holders(SCOPE, host.reserved).items():
         attachment = ledger.by_id(number)
         machine = host.neighbours.get(ip)
-        if machine is not None and machine.role == "routed" and ip not in host.addresses:
+        if machine is not None and machine.role == "remote" and ip not in host.addresses:
             continue  # a route replaces the container's own, which is a `route-diverted`
         if attachment is not None:
             found.append(_of_own(attachment, ip) if ip in host.addresses else _of_other(attachment, ip, host))

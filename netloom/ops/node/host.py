@@ -64,10 +64,10 @@ def _neighbours(
     far_ends = {packed_ip(it.peer): Machine("neighbour", links[it.index]) for it in on_links if it.peer}
     machines = machines_on(namespace, links)
     # A host route to the far end of a point-to-point link says less than the link's address.
-    machines |= {ip: it for ip, it in far_ends.items() if ip not in machines or machines[ip].role == "routed"}
+    machines |= {ip: it for ip, it in far_ends.items() if ip not in machines or machines[ip].role == "remote"}
     for ip in resolvers():
         name = next((links[it.index] for it in on_links if _is_on_subnet(ip, it)), None)
-        if name is not None and (ip not in machines or machines[ip].role in ("neighbour", "routed")):
+        if name is not None and (ip not in machines or machines[ip].role in ("neighbour", "remote")):
             machines[ip] = Machine("resolver", name)
     return machines
 

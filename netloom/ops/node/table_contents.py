@@ -56,7 +56,7 @@ class Another(Struct, frozen=True):
             return f"use that one: give --state-dir {theirs}; `netloom down --state-dir {theirs}` stops it"
         return (
             f"`netloom up --state-dir {theirs}` starts that one again; to continue in {state_dir} with its "
-            f"journal, `netloom journal restore --state-dir {state_dir} {theirs}/journal.db`, `netloom up "
+            f"journal, `netloom journal restore --state-dir {state_dir} {journal_of(theirs)}`, `netloom up "
             f"--state-dir {state_dir}`; without it, `netloom up --adopt --state-dir {state_dir}`: its "
             "containers keep their networks and become orphaned"
         )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ....kernel import InvalidPlan, KernelTimeout, Namespace, Plan, Scope
 from ....ops.cni_environment import path_of
 from ....ops.errors import UsageError
+from ....waiting import lock_exclusively
 from ...arguments import add_json
 
 _LARGEST = 16 << 20
@@ -74,17 +73,11 @@ def undisturbed() -> Iterator[None]:
 
 
 def _lock_host(lock: int) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise KernelTimeout(
-                    f"another `netloom plan` ran on this host for {_PATIENCE} s; nothing was changed"
-                ) from None
-            time.sleep(0.01)
+    try:
+        lock_exclusively(lock, _PATIENCE)
+    except TimeoutError:
+        text = f"another `netloom plan` ran on this host for {_PATIENCE} s; nothing was changed"
+        raise KernelTimeout(text) from None
 
 
 def require_namespace(plan: Plan, args: argparse.Namespace) -> None:
