@@ -15,7 +15,8 @@ import pytest
 from netloom.kernel.errors import Refused
 from netloom.ops.node.host import FAR_AWAY, FILTERED, way
 
-from ..fixtures.node import NETLOOM, Node, eventually
+from ..fixtures.fork_server import run_forked
+from ..fixtures.node import Node, eventually
 
 pytestmark = pytest.mark.fullkernel
 
@@ -31,13 +32,14 @@ def node() -> Iterator[Node]:
 
 
 def found(node: Node, *words: str) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        node.command(str(NETLOOM), "doctor", "--json", *words),
-        env=node.environment(),
-        capture_output=True,
-        text=True,
+    done = run_forked(
+        ["doctor", "--json", *words],
+        prefix=node.command(),
+        environment=node.environment(),
+        directory="/",
         timeout=PATIENCE,
     )
+    assert done is not None
     listed: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     return listed
 

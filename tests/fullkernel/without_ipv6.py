@@ -13,12 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..fixtures.fork_server import close_server, run_forked
 from .inside import MODULES
 
 ANSWERS = "answers.json"
 
-_NETLOOM = Path(sys.executable).parent / "netloom"
 _PATIENCE = "240"
+_DEADLINE = 600.0
 # A host with a link, an address and a gateway that answers.
 _HOST = """
 mount -t tmpfs tmpfs /run
@@ -52,19 +53,22 @@ def main(exchange: Path) -> None:
         "status": _asked("status"),
         "doctor": _asked("doctor", "--only", "sysctls", "--only", "attachments"),
     }
+    close_server()
     (exchange / ANSWERS).write_text(json.dumps(answers))
 
 
 def _asked(*words: str) -> dict[str, Any]:
-    done = subprocess.run([_NETLOOM, *words, "--json"], capture_output=True, text=True)
+    asked = [*words, "--json"]
+    done = run_forked(asked, prefix=(), environment=os.environ, directory="/", timeout=_DEADLINE)
+    assert done is not None
     return {"status": done.returncode, "said": _read(done.stdout), "error": _read(done.stderr)}
 
 
-def _read(text: str) -> Any:
+def _read(text: bytes) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        return text.decode()
 
 
 if __name__ == "__main__":
