@@ -1,4 +1,4 @@
-"""A real browser on the site: what it is told, what it asks for, and where every link leads."""
+"""A real browser on the site: what it shows, what it asks for, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urldefrag, urlsplit
+from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, Page, async_playwright
 
@@ -25,8 +25,6 @@ _TABS = 4
 # What is on a page, as whoever reads it has it.
 _LOOK = """() => ({
     headings: [...document.querySelectorAll("h1")].map(it => it.innerText.trim()),
-    anchors: [...document.querySelectorAll("[id], a[name]")].map(it => it.id || it.name),
-    links: [...new Set([...document.querySelectorAll("a[href]")].map(it => it.href))],
     width: document.documentElement.scrollWidth,
     window: window.innerWidth,
 })"""
@@ -38,8 +36,6 @@ class Look(NamedTuple):
 
     url: str
     headings: list[str]
-    anchors: frozenset[str]
-    links: list[str]
     troubles: list[str]
     is_too_wide: bool
 
@@ -99,8 +95,6 @@ class Tab:
         return Look(
             url,
             [it.removesuffix("¶").strip() for it in seen["headings"]],
-            frozenset(seen["anchors"]),
-            seen["links"],
             list(self._troubles),
             seen["width"] > seen["window"],
         )
@@ -117,10 +111,6 @@ class Browser:
     async def without_search(self) -> None:
         """On every page the browser would build the same index anew."""
         await self.context.route("**/search_index.json", lambda it: it.fulfill(json=_NOTHING_TO_FIND))
-
-    async def has(self, url: str) -> bool:
-        """Of a file that is no page."""
-        return (await self.context.request.get(url)).ok
 
 
 @asynccontextmanager
@@ -140,34 +130,10 @@ async def opened(site: str, width: int = 1280) -> AsyncIterator[Browser]:
                 await context.close()
 
 
-class Walk(NamedTuple):
-    """Every page that links lead to from the first, and links that lead nowhere."""
-
-    pages: dict[str, Look]
-    dead: list[str]
-
-
-async def walk(site: str) -> Walk:
-    pages: dict[str, Look] = {}
-    known = {site}
-    waiting = [site]
+async def looks_at(site: str, urls: list[str]) -> list[Look]:
     async with opened(site) as browser:
         await browser.without_search()
-        tabs = [await browser.tab() for _ in range(_TABS)]
-        while waiting:
-            turn, waiting = waiting, []
-            for look in await _looks(tabs, turn):
-                pages[look.url] = look
-                leads_to = {urldefrag(link).url for link in look.links}
-                new = {it for it in leads_to if it.startswith(site) and it.endswith("/")} - known
-                known |= new
-                waiting += sorted(new)
-        there = {
-            url: await browser.has(url)
-            for url in sorted({urldefrag(link).url for look in pages.values() for link in look.links})
-            if url.startswith(site) and url not in pages
-        }
-    return Walk(pages, list(_dead_links(pages, there)))
+        return await _looks([await browser.tab() for _ in range(_TABS)], urls)
 
 
 async def _looks(tabs: list[Tab], urls: list[str]) -> list[Look]:
@@ -180,13 +146,3 @@ async def _looks(tabs: list[Tab], urls: list[str]) -> list[Look]:
 
     await asyncio.gather(*map(go_on, tabs))
     return found
-
-
-def _dead_links(pages: dict[str, Look], there: dict[str, bool]) -> Iterator[str]:
-    for url, look in pages.items():
-        for link in look.links:
-            target, anchor = urldefrag(link)
-            if there.get(target) is False:
-                yield f"{url}: {target} is not there"
-            elif target in pages and anchor and anchor not in pages[target].anchors:
-                yield f"{url}: there is no #{anchor} on {target}"
