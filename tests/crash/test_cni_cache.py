@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,15 @@ pytestmark = pytest.mark.crash
 NETWORK = parse_network(b'{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"plugin"}]}')
 WEB = Endpoint("web-1", "/run/netns/nowhere")
 
+# Runs a verb; or, without one, each that it reads, in a fork of its own, and writes how that ended.
 CHILD = """
 import os, signal, sys
 from netloom.cni import Endpoint, Runtime, cache, files, lock, parse_network
 
-plugins, directory, verb, limit = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-runtime = Runtime([plugins], cache_dir=directory)
+plugins, directory = sys.argv[1:3]
 network = parse_network({source!r})
-left = limit
 watched = {{module.__file__ for module in (cache, files, lock)}}
+left = 0
 
 def step(frame, event, _):
     global left
@@ -45,9 +46,21 @@ def step(frame, event, _):
             os.kill(os.getpid(), signal.SIGKILL)
     return step
 
-sys.settrace(step)
-getattr(runtime, verb)(network, Endpoint("web-1", "/x"))
-os._exit(0)
+def run(verb, limit):
+    global left
+    left = int(limit)
+    runtime = Runtime([plugins], cache_dir=directory)
+    sys.settrace(step)
+    getattr(runtime, verb)(network, Endpoint("web-1", "/x"))
+    os._exit(0)
+
+if sys.argv[3:]:
+    run(*sys.argv[3:])
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        run(*line.split())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -56,26 +69,41 @@ def plugins(tmp_path: Path) -> Path:
     return recording_plugin(tmp_path / "plugins")
 
 
-def die_at(step: int, verb: str, plugins: Path, cache: Path) -> bool:
+DieAt = Callable[[int, str], bool]
+
+
+@pytest.fixture
+def die_at(plugins: Path, cache: Path) -> Iterator[DieAt]:
     """Runs a verb in a child that dies at a step; whether it did."""
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD.format(source=NETWORK.source), plugins, cache, verb, str(step)],
-        check=False,
-    )
-    assert child.returncode in (0, -signal.SIGKILL)
-    return child.returncode != 0
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD.format(source=NETWORK.source), plugins, cache],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as children:
+        assert children.stdin is not None
+        assert children.stdout is not None
+        requests, answers = children.stdin, children.stdout
+
+        def died(step: int, verb: str) -> bool:
+            print(verb, step, file=requests, flush=True)
+            status = int(answers.readline())
+            assert status in (0, -signal.SIGKILL)
+            return status != 0
+
+        yield died
 
 
 @pytest.mark.parametrize("replacing", [False, True], ids=["new entry", "over an older entry"])
 def test_add_killed_anywhere_leaves_a_whole_entry_or_none(
-    plugins: Path, cache: Path, tmp_path: Path, replacing: bool
+    die_at: DieAt, plugins: Path, cache: Path, tmp_path: Path, replacing: bool
 ) -> None:
     runtime = Runtime([str(plugins)], cache_dir=str(cache))
     steps = 0
     for step in itertools.count(1):
         if replacing:
             runtime.add(NETWORK, WEB)
-        died = die_at(step, "add", plugins, cache)
+        died = die_at(step, "add")
         names = [name for name in cache_files(cache) if not name.startswith(".")]
         assert names in ([], ["net-web-1-eth0"])
         for name in names:
@@ -90,12 +118,12 @@ def test_add_killed_anywhere_leaves_a_whole_entry_or_none(
     assert steps >= 50
 
 
-def test_del_killed_anywhere_can_be_repeated(plugins: Path, cache: Path) -> None:
+def test_del_killed_anywhere_can_be_repeated(die_at: DieAt, plugins: Path, cache: Path) -> None:
     runtime = Runtime([str(plugins)], cache_dir=str(cache))
     steps = 0
     for step in itertools.count(1):
         runtime.add(NETWORK, WEB)
-        died = die_at(step, "delete", plugins, cache)
+        died = die_at(step, "delete")
         assert runtime.cached_result(NETWORK, WEB) is None or cache_files(cache) == ["net-web-1-eth0"]
         runtime.delete(NETWORK, WEB, timeout=5)
         assert cache_files(cache) == []
