@@ -8,7 +8,7 @@ AREA ?=
 LANE ?=
 ONLY ?=
 # Processes that run the tests beside each other, each in namespaces of its own.
-WORKERS ?= 2
+WORKERS ?= 4
 # Also where writing bytecode is switched off: without it, every worker compiles all tests again.
 test soak unit: export PYTHONDONTWRITEBYTECODE :=
 
@@ -16,7 +16,7 @@ test soak unit: export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
-	@echo "make test     every test lane this machine can run, shared by two workers (WORKERS=1 for one)"
+	@echo "make test     every test lane this machine can run, shared by four workers (WORKERS=1 for one)"
 	@echo "              LANE=kernel for one lane, ONLY=tests/agent for one path, or both"
 	@echo "make soak     the tests that make test runs shorter, whole: some minutes"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
@@ -54,7 +54,7 @@ layers:
 	@.venv/bin/lint-imports --no-logo
 
 unit:
-	@$(PY) -m pytest -m unit -n $(WORKERS) --hypothesis-profile=quick
+	@$(PY) -m pytest -m unit -n 2 --hypothesis-profile=quick
 
 bench: setup
 	@$(PY) -m bench $(AREA)

@@ -26,13 +26,13 @@ def pytest_command(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("variables", "arguments"),
     [
-        ([], ["--every-lane", "-n", "2"]),
+        ([], ["--every-lane", "-n", "4"]),
         (["WORKERS=1"], ["--every-lane", "-n", "1"]),
-        (["LANE=kernel"], ["-n", "2", "-m", "'kernel'"]),
-        (["ONLY=tests/agent"], ["-n", "2", "tests/agent"]),
+        (["LANE=kernel"], ["-n", "4", "-m", "'kernel'"]),
+        (["ONLY=tests/agent"], ["-n", "4", "tests/agent"]),
         (
             ["ONLY=tests/cni tests/ipam", "LANE=unit"],
-            ["-n", "2", "-m", "'unit'", "tests/cni", "tests/ipam"],
+            ["-n", "4", "-m", "'unit'", "tests/cni", "tests/ipam"],
         ),
     ],
     ids=str,
