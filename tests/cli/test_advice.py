@@ -217,8 +217,7 @@ def test_a_halted_agent_has_one_code_whoever_meets_it(machine: Machine) -> None:
 
 def test_a_journal_that_is_gone_is_called_gone(machine: Machine) -> None:
     machine.journal.rename(machine.journal.with_suffix(".away"))
-    said = machine.run("status").stdout
-    assert f"the journal {machine.journal} is gone" in said
+    assert finding(machine, "status", "journal-gone")
 
 
 def test_a_file_that_is_not_there_is_no_journal_to_mend(bare: Machine) -> None:
@@ -232,4 +231,4 @@ def test_a_copy_that_is_damaged_is_no_reason_to_touch_the_journal(machine: Machi
     error = machine.run("journal", "verify", str(copy), "--json").error
     assert error["code"] == "journal-damaged"
     assert "move" not in error["error"] + error["next"]
-    assert "take another" in error["next"]
+    assert "use another" in error["next"]

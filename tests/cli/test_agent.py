@@ -22,7 +22,7 @@ def test_an_agent_with_a_damaged_journal_is_told_what_to_do_with_it(bare: Machin
     bare.node.state_dir.mkdir()
     bare.journal.write_bytes(b"no database at all, by any means" * 100)
     outcome = bare.run("agent")
-    assert (outcome.status, outcome.said["next"].startswith("put a copy back")) == (1, True)
+    assert (outcome.status, outcome.said["next"].startswith("restore a copy")) == (1, True)
 
 
 def test_the_log_is_an_object_a_line_if_that_is_asked_for(bare: Machine) -> None:

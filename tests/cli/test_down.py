@@ -109,7 +109,7 @@ def test_whoever_listens_and_is_no_agent_is_left_alone(bare: Machine, stranger: 
     outcome = bare.run("down")
     assert outcome.status == 1
     assert str(stranger) in outcome.said["error"]
-    assert "left alone" in outcome.said["error"]
+    assert "nothing was done" in outcome.said["error"]
 
 
 def test_an_agent_that_does_not_end_is_named_with_what_to_do(machine: Machine) -> None:
