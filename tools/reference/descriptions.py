@@ -1,4 +1,4 @@
-"""Descriptions of fields whose types are used by more than one command's output, and so do not have them.
+"""Descriptions of fields of types that the output of several commands uses.
 
 Keys are the type and the field's name in JSON. A `Meta(description=…)` in the type takes precedence.
 """
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "netloom.api.findings.Finding": {
-        "code": "what it is, for programs: [a page](../errors.md#findings) for each",
-        "text": "what is wrong, as a sentence",
+        "code": "the finding's code, for programs: each has [a page](../errors.md#findings)",
+        "text": "the problem, as a sentence",
         "next": "the next step, as a sentence or command",
         "subject": "the subject: an attachment, a path, a link or a network; empty if there is none",
         "severity": "`error`: something does not work; `warning`: something may fail",
@@ -22,12 +22,12 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "essential": "whether every node needs it",
         "needed_for": "what netloom uses it for",
         "reason": "the error of the probe; empty if the feature is available",
-        "remedy": "what to do if it is needed",
+        "remedy": "the next step, if the feature is needed",
     },
     "netloom.ops.connectivity.report.ProbeResult": {
         "what": "the probe",
         "family": "address family",
-        "from": "who called",
+        "from": "the source",
         "to": "the destination",
         "result": "the outcome",
         "milliseconds": "how long it took",
@@ -38,13 +38,13 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "next": "for a failure: the next step",
     },
     "netloom.ops.connectivity.report.Container": {
-        "name": "its name in the rows",
+        "name": "its name in `from` and `to`",
         "containerID": "its container ID",
         "netns": "the path of its network namespace",
         "ifName": "its interface",
         "addresses": "its addresses",
         "mtu": "the interface's MTU",
-        "hostLink": "the host's end; empty if the result names no link of the host",
+        "hostLink": "name of the host's end; empty if the result names no link of the host",
     },
     "netloom.ops.connectivity.report.Left": {
         "what": "what could not be removed",
@@ -61,16 +61,16 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "in_time": "whether all probes ran before the time limit",
         "removal": "commands that remove what `--keep` kept",
         "left": "what should have been removed, but could not be",
-        "warnings": "further remarks",
+        "warnings": "warnings, as sentences",
     },
     "netloom.ops.bundle.archive.Bundle": {
-        "path": "the file",
+        "path": "path of the archive",
         "size": "its size in bytes",
-        "manifest": "its contents: its `MANIFEST.json`",
+        "manifest": "its `MANIFEST.json`, which lists its contents",
     },
     "netloom.ops.bundle.archive.Manifest": {
-        "netloom": "version of the netloom that made it",
-        "made": "when it was made, in seconds since 1970",
+        "netloom": "version of netloom that created it",
+        "made": "when it was created, in seconds since 1970",
         "host": "the machine's name",
         "anonymous": "whether names and addresses were replaced",
         "in_time": "whether every source was collected before the time limit",
@@ -79,7 +79,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "netloom.ops.bundle.archive.Part": {
         "name": "its path in the archive",
         "about": "what it is",
-        "size": "bytes in the archive; 0: there is none",
+        "size": "its size in the archive, in bytes; 0 if it is not in the archive",
         "cut": "what is missing from it, if anything",
         "error": "why it is missing or incomplete",
         "milliseconds": "how long it took to collect",
