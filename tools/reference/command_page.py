@@ -14,7 +14,7 @@ from .schemas import schema_of
 from .synopsis import options, usage
 
 _EXITS = table(
-    ["status", "when"], [("0", "done"), ("1", "it failed; standard error says why"), ("2", "called wrongly")]
+    ["status", "when"], [("0", "done"), ("1", "it failed; standard error says why"), ("2", "invalid call")]
 )
 _NOTHING = (
     "Nothing on standard output. An error is JSON with `--json`: [errors](../errors.md#errors-as-json)."
