@@ -1,4 +1,4 @@
-"""How one run is shared out between worker processes, with `-n 2`: what stays together, and what goes first.
+"""How one run is shared out between worker processes, with `-n 4`: what stays together, and what goes first.
 
 A file's tests stay in one worker, with the fixtures of the file. The full-kernel lane does so as a whole,
 because it boots one guest. Whoever runs long comes first, so that no worker is left waiting at the end.
@@ -22,25 +22,36 @@ TOGETHER = {
     "tests/kernel/test_wireguard.py": FULL_KERNEL,
     "tests/kernel/objects/test_rows_fullkernel.py": FULL_KERNEL,
 }
-# Half a minute each, and more, in this order; the last one is the longest of the unit lane.
+# Half a minute each, and more, in this order: the longest first, and seldom two guests at a time.
 LONG = (
     FULL_KERNEL,
-    "tests/crash/test_agent.py",
-    "tests/crash/test_agent_under_load.py",
     "tests/interop/test_install.py",
+    "tests/crash/test_agent.py",
+    "tests/cli/test_connectivity.py",
     "tests/crash/test_handover.py",
-    "tests/crash/test_cni_cache.py",
-    "tests/agent/test_model.py",
-    "tests/interop/test_cnitool.py",
-    "tests/crash/test_agent_errors.py",
-    "tests/crash/test_services.py",
-    "tests/docs/test_site.py",
-    "tests/crash/test_agent_and_plugin.py",
-    "tests/crash/test_upgrade.py",
+    "tests/cli/test_bundle.py",
     "tests/test_without_ipv6.py",
+    "tests/interop/test_cnitool.py",
+    "tests/cli/test_faults.py",
+    "tests/cli/test_top.py",
+    "tests/cli/test_check.py",
     "tests/test_fullkernel.py",
-    "tests/agent/test_handover.py",
     "tests/plugin/test_memory.py",
+    "tests/agent/test_handover.py",
+    "tests/test_run_checks.py",
+    "tests/crash/test_upgrade.py",
+    "tests/agent/test_traffic.py",
+    "tests/crash/test_agent_under_load.py",
+    "tests/crash/test_services.py",
+    "tests/service/test_booted.py",
+    "tests/cli/test_lost_journal.py",
+    "tests/interop/test_prometheus.py",
+    "tests/crash/test_agent_and_plugin.py",
+    "tests/agent/test_bandwidth.py",
+    "tests/agent/test_model.py",
+    "tests/kernel/test_plan_properties.py",
+    "tests/cli/test_diverted.py",
+    "tests/crash/test_agent_errors.py",
 )
 
 

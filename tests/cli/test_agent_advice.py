@@ -61,7 +61,7 @@ def test_another_user_runs_it_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     error = from_code(
         11, "the netloom agent cannot be reached", "the agent answers root only: run this as root"
     )
-    assert "`sudo netloom " in (agent_advice(error.at(plugin="netloom")) or "")
+    assert "`sudo netloom" in (agent_advice(error.at(plugin="netloom")) or "")
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ _PLACES: tuple[Callable[[str], Any], ...] = (
 @settings(deadline=None)
 @given(secret=_VALUES)
 @example(secret="0:0@0nly-Here0:0@")  # a part of it looks like a user with a password
+@example(secret='"plugin0nly-Here"plugin')  # a part of it is a part of a key
 def test_whatever_is_put_at_a_secrets_place_is_gone(place: Callable[[str], Any], secret: str) -> None:
     """From the document, and from whatever else has it, however it is written there."""
     document = {"cniVersion": "1.0.0", "name": "x", "plugins": [{"type": "x", "mtu": 1400, **place(secret)}]}

@@ -112,7 +112,7 @@ def test_nothing_that_is_wrong_is_an_error(node: Cli, damage: str) -> None:
         (state / "journal.db").mkdir()
     if damage == "rubbish":
         (state / "journal.db").write_bytes(b"no database at all" * 100)
-    node.env |= {"NETLOOM_STATE_DIR": str(state), "NETCONFPATH": "/nonexistent"}
+    node.env |= {"NETLOOM_STATE_DIR": str(state), "NETCONFPATH": str(node.directory / "no-such")}
     assert offered(node, "inspect", "") == []
     assert offered(node, "ls", "") == []
     assert offered(node, "explain", "journal-g") == ["journal-gone"]

@@ -76,7 +76,7 @@ def test_after_an_empty_one_was_begun_the_copy_that_knows_more_is_named(attached
     assert any(f"`netloom journal restore {rescued}`" in it for it in attached.brought_up()["warnings"])
     found = attached.run("status", "--json").document["findings"]
     (finding,) = (it for it in found if it["code"] == "journal-restorable")
-    assert (finding["subject"], "knows 2 of 2 links" in finding["text"]) == (rescued, True)
+    assert (finding["subject"], "has 2 of 2 links" in finding["text"]) == (rescued, True)
     attached.run("down")
     assert attached.run("journal", "restore", rescued).status == 0
     attached.brought_up()

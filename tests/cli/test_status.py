@@ -293,7 +293,7 @@ def test_a_journal_that_is_gone_while_no_agent_runs_is_a_trouble(machine: Machin
 def test_with_a_damaged_journal_nobody_is_told_that_up_will_do(machine: Machine) -> None:
     machine.run("down")
     machine.journal.write_bytes(b"no database at all, by any means" * 100)
-    assert machine.run("status", "--json").document["next"].startswith("put a copy back")
+    assert machine.run("status", "--json").document["next"].startswith("restore a copy")
 
 
 def test_another_state_directory_than_the_agents_is_named(machine: Machine, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class Secrets:
         if isinstance(value, Mapping):
             hidden = frozenset(_named_by_another(value, is_ours=is_ours))
             return {
-                self.text(str(key)): self._item(
+                self._key(str(key)): self._item(
                     str(key), item, is_ours=is_ours, learn=learn, path=path, is_named=key in hidden
                 )
                 for key, item in value.items()
@@ -147,6 +147,10 @@ class Secrets:
         if isinstance(value, list | tuple):
             return self._list(value, is_ours=is_ours, learn=learn, path=path)
         return self._string(value, is_ours=is_ours, learn=learn) if isinstance(value, str) else value
+
+    def _key(self, key: str) -> str:
+        """A common word stays, even if a part of it is a part of a secret."""
+        return key if key.lower() in _COMMON else self.text(key)
 
     def _list(self, listed: Sequence[Any], *, is_ours: bool, learn: bool, path: tuple[str, ...]) -> list[Any]:
         """Cleans a list. In a command line, the value of an option follows it."""
