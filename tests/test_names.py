@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ _SHARED = {
 }
 
 
+@cache
 def classes() -> dict[str, set[str]]:
     """The modules that define a class of each name, by their paths below netloom/."""
     found: defaultdict[str, set[str]] = defaultdict(set)

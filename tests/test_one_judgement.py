@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def constants(tree: ast.Module) -> dict[str, str]:
     }
 
 
+def name_of(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
 def code_of(call: ast.Call, known: dict[str, str]) -> str | None:
     """The code that a call of `Finding` has, if the source says it."""
     for it in call.keywords:
@@ -50,6 +58,7 @@ def code_of(call: ast.Call, known: dict[str, str]) -> str | None:
     return None
 
 
+@cache
 def homes() -> dict[str, set[str]]:
     """By code, the modules that make it.
 
@@ -62,7 +71,7 @@ def homes() -> dict[str, set[str]]:
         known = constants(tree)
         for function in functions(tree):
             for call in ast.walk(function):
-                if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "Finding"):
+                if not (isinstance(call, ast.Call) and name_of(call) == "Finding"):
                     continue
                 code = code_of(call, known)
                 if code is not None:
@@ -74,7 +83,7 @@ def homes() -> dict[str, set[str]]:
         for call in ast.walk(tree):
             if not isinstance(call, ast.Call) or not call.args:
                 continue
-            made_by = factories.get(ast.unparse(call.func).rpartition(".")[2])
+            made_by = factories.get(name_of(call))
             match call.args[0]:
                 case ast.Constant(value=str(code)) if made_by and code in ENTRIES:
                     found[code].add(made_by)

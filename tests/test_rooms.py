@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,30 @@ _ROOT = Path(__file__).parent.parent / "netloom"
 _ENDS_ITS_PROCESS = {"__main__.py", "cni/plugin.py"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
     """Of every room but cli/, by their paths below netloom/."""
-    for path in sorted(_ROOT.rglob("*.py")):
-        name = path.relative_to(_ROOT).as_posix()
-        if not name.startswith("cli/") and "_plugin" not in path.parts:
-            yield name, ast.parse(path.read_text())
+    named = ((it.relative_to(_ROOT).as_posix(), it) for it in sorted(_ROOT.rglob("*.py")))
+    return [
+        (name, ast.parse(path.read_text()))
+        for name, path in named
+        if not name.startswith("cli/") and "_plugin" not in path.parts
+    ]
+
+
+def is_name(node: ast.AST, *names: str) -> bool:
+    """Whether it is one of these, which have a dot. Looks at the last part first: that is cheap."""
+    return (
+        isinstance(node, ast.Attribute)
+        and any(it.endswith(f".{node.attr}") for it in names)
+        and ast.unparse(node) in names
+    )
 
 
 def arguments_of_commands(tree: ast.Module) -> Iterator[ast.AST]:
     """Parsed arguments, by their type or by the name that every command gives them."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == "argparse.Namespace":
+        if is_name(node, "argparse.Namespace"):
             yield node
         if isinstance(node, ast.arg) and node.arg == "args" and node.annotation is None:
             yield node
@@ -35,7 +48,7 @@ def arguments_of_commands(tree: ast.Module) -> Iterator[ast.AST]:
 
 def ends_of_the_process(tree: ast.Module) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.exit", "os._exit"):
+        if is_name(node, "sys.exit", "os._exit"):
             yield node
         if isinstance(node, ast.Raise) and node.exc is not None and "SystemExit" in ast.unparse(node.exc):
             yield node
