@@ -54,7 +54,7 @@ layers:
 	@.venv/bin/lint-imports --no-logo
 
 unit:
-	@$(PY) -m pytest -m unit -n 2 --hypothesis-profile=quick
+	@$(PY) -m pytest -m unit -n 4 --hypothesis-profile=quick
 
 bench: setup
 	@$(PY) -m bench $(AREA)
