@@ -15,13 +15,13 @@ test soak unit: export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help setup demo test soak check lint types layers unit bench dist docs fmt clean
 
 help:
-	@echo "make demo     containers on a node whose agent is killed, pings, clean up"
+	@echo "make demo     attach containers, kill the agent, and show that nothing is lost"
 	@echo "make test     every test lane this machine can run, shared by four workers (WORKERS=1 for one)"
 	@echo "              LANE=kernel for one lane, ONLY=tests/agent for one path, or both"
 	@echo "make soak     the tests that make test runs shorter, whole: some minutes"
 	@echo "make check    lint, types, layers, unit lane: less than a minute"
 	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
-	@echo "make setup    what the four above share; says what it installs"
+	@echo "make setup    install what the targets above need, and say what"
 	@echo "make dist     build the wheel, with the plugin in it, and the source archive into dist/"
 	@echo "make docs     bring the reference up to date, and build the site into build/site"
 	@echo "make clean    remove what setup and the runs have built"

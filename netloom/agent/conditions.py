@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 from msgspec import Struct
 
 from ..api.findings import Finding
 from ..cni import CNIError
 from ..journal import Attachment, Journal, Operation
+from ..journal.records import Reason
 from ..networks.attachment import addresses_of
 
 
@@ -98,7 +98,7 @@ class EventLog:
         trace: str = "",
         error: CNIError | None = None,
         heartbeat: float | None = None,
-        reason: Literal["", "handover", "reboot"] = "",
+        reason: Reason = "",
     ) -> None:
         """`event` is one of the journal's `EVENTS`."""
         self._journal.log(

@@ -24,7 +24,7 @@ _SHOWN = 3
 
 def findings_of(node: Node) -> list[Finding]:
     found = failures_of(node)
-    if node.journal.trouble:
+    if node.journal.trouble and not node.journal.damage:  # which is a failure
         found.append(node_findings.wrong("journal-unwritable", node.journal.trouble, node.settings.journal))
     found += node.conditions.findings()
     found += _of_attachments(node)

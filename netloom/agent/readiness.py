@@ -164,7 +164,7 @@ def _missing(node: Node, found: FoundNetworks) -> list[Missing]:
 def of_node(node: Node) -> list[Finding]:
     """What is known to prevent every ADD. Waits for neither the disk nor the kernel."""
     found = failures_of(node)
-    if node.journal.trouble:
+    if node.journal.trouble and not node.journal.damage:
         found.append(wrong("journal-unwritable", node.journal.trouble, node.journal.path))
     if is_full(node.settings.state_dir):
         found.append(disk_full(node.settings.state_dir))

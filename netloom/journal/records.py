@@ -75,6 +75,9 @@ class AttachmentPlace(Struct, frozen=True, array_like=True):
     netns_inode: int
 
 
+Reason: TypeAlias = Literal["", "handover", "reboot", "pool-exhausted"]
+
+
 class Operation(Struct, frozen=True, kw_only=True):
     """One verb and its outcome, or an action of the agent itself, whose verbs are `EVENTS`.
 
@@ -83,7 +86,8 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     A row may be the only one about its subject: earlier rows are lost when an agent is killed, or dropped
     from a full log. So it says since when its attachment existed (`attached`), and the START after an unclean
-    shutdown has the last heartbeat of the agent before. `reason` is why an agent started or stopped.
+    shutdown has the last heartbeat of the agent before. `reason` is why an agent started or stopped,
+    or the code of the finding that an ADD failed for, where its own code does not say it.
     """
 
     id: int = 0
@@ -105,7 +109,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     details: str = ""
     attached: Seconds | None = None
     heartbeat: Seconds | None = None
-    reason: Literal["", "handover", "reboot"] = ""
+    reason: Reason = ""
 
 
 # An agent started, stopped, repaired an attachment, installed its table, released attachments of deleted

@@ -168,6 +168,8 @@ def require_known(connection: sqlite3.Connection, path: str) -> int:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables and application != APPLICATION_ID:
         raise Damaged(f"{path} is an SQLite database, but not a netloom journal; it was not changed")
+    if version < 0:
+        raise Damaged(f"{path} has schema {version}, which no netloom writes; it was not changed")
     if version > VERSION and _readable_by(connection, version) > VERSION:
         raise NewerSchema(
             f"{path} has schema {version}, which a later netloom wrote; this one reads up to {VERSION}. "

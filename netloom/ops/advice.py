@@ -47,8 +47,8 @@ _ADVICE: dict[int, str] = {
 
 # Of these errors, the details say what is wrong. Those of all others are the next step.
 _ALSO_WITH_DETAILS = frozenset({2, 3, 102, 103, 104})
-# The agent answers root only, so another user's plugin is told to try again later.
-_TRY_AGAIN_LATER = 11
+# Codes of a plugin that the agent does not answer, as it answers root only: for ADD, and for DEL.
+_UNANSWERED = frozenset({11, 5})
 
 
 def agent_advice(error: CNIError) -> str | None:
@@ -58,7 +58,7 @@ def agent_advice(error: CNIError) -> str | None:
     """
     if error.plugin != OWN_PLUGIN:
         return None
-    if error.code == _TRY_AGAIN_LATER and os.geteuid() != 0:
+    if error.code in _UNANSWERED and os.geteuid() != 0:
         return as_root()
     if error.details and error.code not in _ALSO_WITH_DETAILS:
         return ""

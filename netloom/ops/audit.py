@@ -211,9 +211,9 @@ def _addresses(ledger: Ledger, rows: Sequence[Attachment], plans: Plans) -> Iter
             yield pool_findings.address_orphaned(ip)
     for row in rows:
         plan = plans.get(row.id)
-        led = () if plan is None else planned_addresses(row, plan)
+        led = None if plan is None else planned_addresses(row, plan)
         if led is None:
-            continue  # its mode is unknown, which is reported already
+            continue  # its plan cannot be read or its mode is unknown, which is reported already
         held, planned = held_by[row.id], set(led)
         for ip in planned:
             led_to.setdefault((row.address_scope, ip), []).append(str(row.key))

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from netloom.api.findings import remedy_of
+
 from ..fixtures.cli import Cli
 from ..fixtures.machine import Machine
 
@@ -201,6 +203,17 @@ def test_a_stranger_is_not_deleted_without_the_networks_file(cli: Cli) -> None:
     (cli.networks / "10-mynet.conflist").write_text("{")
     outcome = cli.cni("del", "mynet", "/run/netns/nobody", "--json")
     assert (outcome.status, "netloom ls --wide" in outcome.error["next"]) == (3, True)
+
+
+def test_an_add_that_found_no_address_is_explained_with_what_gives_one(small: Machine) -> None:
+    for _ in range(2):
+        small.attach(small.node.container())
+    container = small.node.container()
+    assert small.cni("add", container).status == 1
+    said = small.told("explain", container, "--json").document
+    (failed,) = (it for it in said["operations"] if it["verb"] == "ADD")
+    (found,) = (it for it in said["findings"] if it["code"] == "add-failed")
+    assert (failed["reason"], found["next"]) == ("pool-exhausted", remedy_of("pool-exhausted"))
 
 
 # The agent and its journal.

@@ -593,3 +593,10 @@ def test_very_many_files_are_not_all_shown(shop: Shop) -> None:
             it.unlink()
     assert len(lines) < 60
     assert any(line.endswith("bridge and 92 more") for line in lines)
+
+
+def test_of_a_container_that_is_detached_it_tells_that_no_agent_runs(shop: Shop) -> None:
+    """Another ADD of the same pod, which no agent records, would find none either."""
+    assert "agent-not-running" not in codes(shop.explain("shop/api-1"))
+    assert shop.machine.run("down").status == 0
+    assert "agent-not-running" in codes(shop.explain("shop/api-1"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...api.protocol import Message
 from ...cni import AttachmentKey, CNIError
+from ...ipam import Exhausted
 from ...journal import Operation
 from ...networks.attachment import addresses_of
 
@@ -68,6 +69,7 @@ def operation_of(
         addresses=addresses,
         trace=trace_of(message),
         attached=_attached(verb, timer, error),
+        reason="pool-exhausted" if isinstance(error, Exhausted) else "",
     )
 
 

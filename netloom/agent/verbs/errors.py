@@ -147,7 +147,7 @@ def _translated(error: BaseException) -> CNIError:
                 "run the version of netloom that created the attachment, or a later one",
             )
         case Closed():
-            return TryAgainLater("the agent is stopping")
+            return TryAgainLater("the agent is stopping", "`netloom status` shows when one runs again")
         case JournalError():
             return IOFailure(str(error))
         case OSError():

@@ -20,6 +20,7 @@ async def status(node: Node, request: Request) -> None:
         what = "the network's configuration cannot be used"
         raise NotAvailable(f"{what}: {error}", discreet=f"{what}: {error.discreet}") from None
     node.check_socket()
+    node.journal_keeper.check()
     found = readiness.of_node(node)
     # A journal that cannot be written may not be able to count addresses either.
     found = found or readiness.of_network(node, request.network, "", network, node.journal.look)

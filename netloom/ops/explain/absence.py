@@ -119,13 +119,22 @@ def _missing(lost: Sequence[search.Gap]) -> str:
     return f"operations are missing that a full or broken disk did not store: {spans}"
 
 
+def of_agent(place: Place) -> Iterable[Finding]:
+    """Says that no agent answers, if none does."""
+    return _of_agent(_agent(place.socket)[0], place)
+
+
+def _of_agent(problem: str, place: Place) -> Iterable[Finding]:
+    if problem:
+        text = f"{problem}: requests fail with code 11"
+        yield replace(not_answering("agent-not-running", text, place.socket), severity="warning")
+
+
 def _findings(
     place: Place, word: str, found: Absence, since: float | None, lost: Sequence[search.Gap]
 ) -> Iterable[Finding]:
     yield _never(word, found, since, lost)
-    if found.agent:
-        text = f"{found.agent}: requests fail with code 11"
-        yield replace(not_answering("agent-not-running", text, place.socket), severity="warning")
+    yield from _of_agent(found.agent, place)
     yield from plugin_places.of_installed(place.state_dir)
     yield from _of_files(place.conf_dir, found.configurations)
     reported = of_runtimes(place)

@@ -66,7 +66,8 @@ class Event(Struct, frozen=True, kw_only=True, rename={"container_id": "containe
         str,
         Meta(
             description="of a `STOP`: `handover` if another agent took over; of a `START`: `reboot` if "
-            "attachments of another boot were released; otherwise empty"
+            "attachments of another boot were released; of an `ADD`: `pool-exhausted` if no address was "
+            "free; otherwise empty"
         ),
     ] = ""
     trace: Annotated[str, Meta(description="the caller's W3C trace context, if it sent one")]

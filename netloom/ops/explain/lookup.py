@@ -98,7 +98,13 @@ def _explain_name(
             return orphan or absence.explain_absence(place, name, journal)
         from . import story
 
-        return story.story_of(name, subject, journal, host, dels, limit)
+        found = story.story_of(name, subject, journal, host, dels, limit)
+        if found.attachments:
+            return found
+        from . import absence
+
+        # Why it may not be attached again: an agent that does not run records no ADD.
+        return replace(found, findings=[*found.findings, *absence.of_agent(place)])
 
 
 def _networks(place: Place, warn: Callable[[str], None]) -> list[NodeNetwork]:

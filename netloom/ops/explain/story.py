@@ -139,7 +139,7 @@ def _failures(operations: Sequence[Event], attached: set[AttachmentKey]) -> Iter
 def _failure(it: Event, key: str) -> Finding:
     by = f", asked by {it.caller}," if it.caller else ""
     text = f"{it.verb} of {key} at {shown(it.started)}{by} failed with code {it.code}: {it.error}"
-    page = entry(it.code)
+    page = entry(it.reason) or entry(it.code)
     return Finding(
         code="add-failed" if it.verb == "ADD" else "del-failed",
         text=text,

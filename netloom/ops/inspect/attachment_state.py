@@ -136,7 +136,7 @@ def refusals(row: Attachment, found: RefusedPackets | None) -> list[Finding]:
 
 # The scope of addresses that others can reach.
 _GLOBAL = 0
-_UP = "`netloom up` starts an agent, which does this"
+_UP = "`netloom up` starts an agent, which repairs it"
 # Only a running agent can repair these.
 _BY_AGENT = frozenset(
     {"netns-stale", "object-missing", "attachment-unfinished", "table-broken", "element-orphaned"}
