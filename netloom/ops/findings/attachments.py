@@ -12,7 +12,7 @@ from ..node.host import Diverted
 
 # What a running agent does by itself.
 BY_AGENT = (
-    "a running agent repairs it within a minute, or `netloom status` says why it cannot; `netloom up` starts one"
+    "a running agent repairs it within a minute, or `netloom status` says why not; `netloom up` starts one"
 )
 _REPAIR = "`netloom check --repair` does it at once"
 
