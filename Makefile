@@ -19,7 +19,7 @@ help:
 	@echo "make test     every test lane this machine can run, shared by four workers (WORKERS=1 for one)"
 	@echo "              LANE=kernel for one lane, ONLY=tests/agent for one path, or both"
 	@echo "make soak     the tests that make test runs shorter, whole: some minutes"
-	@echo "make check    lint, types, layers, unit lane: less than a minute"
+	@echo "make check    lint, types, layers, unit lane without its slow tests: less than a minute"
 	@echo "make bench    measure against real peers (AREA=agent, cni, kernel, operate or services for one)"
 	@echo "make setup    install what the targets above need, and say what"
 	@echo "make dist     build the wheel, with the plugin in it, and the source archive into dist/"
@@ -54,7 +54,7 @@ layers:
 	@.venv/bin/lint-imports --no-logo
 
 unit:
-	@$(PY) -m pytest -m unit -n 4 --hypothesis-profile=quick
+	@$(PY) -m pytest -m 'unit and not slow' -n 4 --hypothesis-profile=quick
 
 bench: setup
 	@$(PY) -m bench $(AREA)

@@ -48,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         register()
     for lane, (what, _) in LANES.items():
         config.addinivalue_line("markers", f"{lane}: {what}")
+    config.addinivalue_line("markers", "slow: waits for seconds, or runs valgrind; not in `make check`")
     if is_shared_out(config):
         config.pluginmanager.register(Workers(config), "workers")
     if is_worker(config):

@@ -10,7 +10,7 @@ import pytest
 
 from ..fixtures.cli import NETLOOM, PATIENCE, Cli, HangingPlugin
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 NETNS = "/run/netns/web"
 

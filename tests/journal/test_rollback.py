@@ -63,6 +63,7 @@ def test_of_tables_that_it_does_not_know_nothing_is_taken_to_be_detached(path: s
         assert states(journal) == {"web": "committed", "db": "committed"}
 
 
+@pytest.mark.slow
 def test_whoever_reads_meanwhile_does_not_hinder_it(path: str) -> None:
     lent(path)
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as reader:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ..fixtures.plugin import CONFIG, Answer, FarEnd, Plugin, reply
 from ..search import examples
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 # Leaks are valgrind's part: looking for them takes four times as long as the run.
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=0"}

@@ -14,7 +14,7 @@ from ..fixtures.stdin import ready
 from .conftest import Listen
 from .trouble import SILENT, TROUBLES
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 MAX = 4096
 
