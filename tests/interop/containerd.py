@@ -47,6 +47,10 @@ path = "{root}/opt"
 """
 
 
+# Attempts at a command that printed nothing.
+_EXECS = 5
+
+
 class Containerd:
     """A containerd whose containers join the first network of `conf_dir`.
 
@@ -106,7 +110,12 @@ class Containerd:
         output(self._run_command("--detach", name, command), self._environment)
 
     def exec(self, name: str, command: Sequence[str]) -> str:
-        return self._output("task", "exec", "--exec-id", f"exec-{next(self._execs)}", name, *command)
+        """What a command prints. On a busy machine, `ctr` may end before that has come through."""
+        for _ in range(_EXECS):
+            said = self._output("task", "exec", "--exec-id", f"exec-{next(self._execs)}", name, *command)
+            if said:
+                return said
+        return ""
 
     def tasks(self) -> dict[str, str]:
         """Every container that has a process, and that process's state."""
